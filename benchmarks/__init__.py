@@ -1,0 +1,1 @@
+"""Side-by-side timings that anyone can run again."""

@@ -1,0 +1,136 @@
+"""Settles each flag: reads its value from the command line or its variable, and tells faults."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from server.cli_argv import Given, near_variable, nearest
+from server.cli_values import BadValue, Value
+from server.config.rules import RULES, finding
+from server.findings import Finding, Location
+from server.flags import BY_FIELD, BY_VARIABLE, ENV_PREFIX, FLAGS, OTHER_VARIABLES, Flag
+from server.render.escape import word
+
+_NEED_DRAFT = ("spec_method", "num_speculative_tokens")
+# What Kubernetes sets in every pod beside a Service that is called "server".
+_SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+_SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
+
+
+class Settled:
+    """The values so far and where they were given, by field, and the faults found."""
+
+    def __init__(self) -> None:
+        """Nothing is settled yet."""
+        self.values: dict[str, Value] = {}
+        self.given: dict[str, Given] = {}
+        self.faults: list[Finding] = []
+
+
+def settle(typed: Sequence[Given], environ: Mapping[str, str]) -> Settled:
+    """Each flag's value: from the command line, else from its variable."""
+    settled = Settled()
+    for flag in FLAGS:
+        places = [given for given in typed if given.flag is flag]
+        if not places and flag.env and flag.variable in environ:
+            places = [Given(flag, flag.variable, environ[flag.variable], from_env=True)]
+        _settle_flag(flag, places, settled)
+    return settled
+
+
+def _settle_flag(flag: Flag, places: Sequence[Given], settled: Settled) -> None:
+    """Read one flag at each place where it is given; two different values are a fault."""
+    first: Given | None = None
+    for given in places:
+        try:
+            value = _read(given)
+        except BadValue as error:
+            settled.faults.append(_bad_value(given, str(error)))
+            continue
+        if first is None:
+            first = given
+            settled.values[flag.field], settled.given[flag.field] = value, given
+        elif value != settled.values[flag.field]:
+            settled.faults.append(_conflict(first, given))
+
+
+def _read(given: Given) -> Value:
+    """The value of one flag at one place. Raises BadValue."""
+    if given.text is None:
+        raise BadValue("has no value")
+    if not given.text.strip():
+        raise BadValue("is empty")
+    return given.flag.read(given.text)
+
+
+def _bad_value(given: Given, problem: str) -> Finding:
+    """SD704 or SD706: the text that was given is no value of the flag."""
+    missing = given.text is None or not given.text.strip()
+    message = f"{given.spelling} {problem}"
+    if not missing:
+        message = f"{given.spelling} is {word(given.text or '')}, {problem}"
+    if given.from_env:
+        fix = f"{given.spelling}={given.flag.example}, or unset it"
+        return finding("SD706", message, given.location, fix=fix)
+    fix = f"{given.flag.name} {given.flag.example}, for example; it takes {given.flag.metavar}"
+    return finding("SD704", message, given.location, fix=fix)
+
+
+def _conflict(first: Given, second: Given) -> Finding:
+    """SD705: one setting, two values."""
+    if first.flag.is_switch:
+        message = f"{first.spelling} and {second.spelling} are both given"
+        return finding("SD705", message, first.location, second.location)
+    sides = " and ".join(f"{g.spelling} is {word(g.text or '')}" for g in (first, second))
+    return finding("SD705", f"{sides}, for one setting", first.location, second.location)
+
+
+def demands(settled: Settled) -> Iterator[Finding]:
+    """--target must be there; a flag about drafting needs --draft."""
+    refused = {place.flag for fault in settled.faults for place in fault.locations}
+    if "target" not in settled.values and not _named("target", refused):
+        place = Location("flag", flag="--target", has_value=False)
+        fix = "--target NAME|PATH, for example --target Qwen3-8B"
+        yield finding("SD704", "--target is not given", place, fix=fix)
+    if "draft" in settled.values or _named("draft", refused):
+        return
+    for name in _NEED_DRAFT:
+        given = settled.given.get(name)
+        if given is not None and settled.values[name] != "auto":
+            message = f"{given.spelling} is {word(given.text or '')}, --draft is not given"
+            yield finding("SD701", message, given.location)
+
+
+def _named(name: str, refused: Iterable[str | None]) -> bool:
+    """True when a finding already tells what is wrong with this flag's value."""
+    flag = BY_FIELD[name]
+    return any(spelling in refused for spelling in (*flag.spellings, flag.variable))
+
+
+def unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
+    """SD604 for each SERVER_* variable that nothing reads. Its value may be a secret."""
+    for name in sorted(environ):
+        if not name.startswith(ENV_PREFIX) or name in BY_VARIABLE or name in OTHER_VARIABLES:
+            continue
+        if _SERVICE_LINK.fullmatch(name) or (
+            name == "SERVER_PORT" and _SERVICE_PORT.match(environ[name])
+        ):
+            continue
+        near = near_variable(name)
+        fix = f"did you mean {near}? else unset it" if near else "unset it"
+        place = Location("env", flag=name, source=f"env {name}", has_value=False)
+        message = f"{word(name)} is not a variable of this server"
+        yield finding("SD604", message, place, fix=fix)
+
+
+def rule_id(text: str) -> str | None:
+    """The id of the rule that `text` names, by id (any case) or by kebab name."""
+    named = {rule.name: rule.id for rule in RULES.values()}
+    return text.upper() if text.upper() in RULES else named.get(text.lower())
+
+
+def no_rule(given: Given) -> Finding:
+    """SD704: --explain names no rule."""
+    text = given.text or ""
+    near = nearest(text.upper(), RULES) or nearest(text.lower(), (r.name for r in RULES.values()))
+    fix = f"did you mean {near}?" if near else "python -m server --list-rules lists them"
+    return finding("SD704", f"--explain is {word(text)}, not a rule", given.location, fix=fix)

@@ -1,0 +1,1 @@
+"""Configuration: locating, strict reading, drafter families, pair rules, the rule registry."""

@@ -1,0 +1,145 @@
+"""The draft's configuration: which family it shows, what it says, and whether it is served.
+
+`read_draft` never refuses: it reads and judges the file by itself. `ensure_servable` is the one
+call that refuses a family, and it needs nothing but the draft.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from server.config.checks import Reading
+from server.config.families import FAMILIES, DraftFile, Family
+from server.config.families.dspine_places import misplaced
+from server.config.families.keys import weight
+from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.records import BlockDraft
+from server.config.rules import finding
+from server.config.strict_json import read_object
+from server.config.values import Source, shorten
+from server.findings import Finding, JsonValue, Location, Outcome, outcome_of
+
+UNKNOWN = "unknown"
+DSPINE = "dspine"
+SERVED = tuple(dict.fromkeys(family.id for family in FAMILIES if family.served))
+_TOLD = 8
+_IN_MESSAGE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A draft's config.json as far as it could be read.
+
+    `family` is "unknown" when no family claims the file, or when there is no JSON object to
+    judge (then `candidates` is empty and `outcome` says why). `evidence` are the deciding
+    places. `candidates` maps each family and schema to the reason why it did not claim the
+    file, "" for the one that did.
+    """
+
+    checkpoint_file: str
+    family: str
+    schema_id: str | None
+    evidence: tuple[Location, ...]
+    candidates: Mapping[str, str]
+    reading: Reading[BlockDraft] | None
+    outcome: Outcome
+
+
+def read_draft(path: Path, strict: bool) -> Draft:
+    """Read the draft's config.json at `path`. Never raises; all faults are in the outcome."""
+    raw, outcome = read_object(path, "draft")
+    if raw is None:
+        return Draft(str(path), UNKNOWN, None, (), {}, None, outcome)
+    return judge_file(DraftFile(raw, Source("draft", str(path)), strict), outcome)
+
+
+def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
+    """The family of a raw file, read and judged; `outcome` is what reading the JSON found."""
+    candidates: dict[str, str] = {}
+    outcome += outcome_of("SD115", _misplaced(file))
+    for family in FAMILIES:
+        claim = family.claim(file)
+        candidates[f"{family.id} ({family.schema_id})"] = claim.reason
+        if claim.evidence:
+            evidence = tuple(map(file.at, claim.evidence))
+            return _claimed(file, family, (evidence, candidates), outcome)
+    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
+    model_type = file.top("model_type")
+    stated = (model_type,) if model_type.present and model_type.value != "qwen3" else ()
+    deciding = (file.top("architectures"), *stated, *marks[:_TOLD])
+    evidence = tuple(map(file.at, deciding))
+    return Draft(file.source.file, UNKNOWN, None, evidence, candidates, None, outcome)
+
+
+def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
+    """Refuse a draft that this server does not serve. Tell these findings before the draft's own.
+
+    SD306: a DSpine draft, valid or not. SD302: no family claims the file. SD301: `spec_method`
+    is neither "auto" nor the file's family.
+    """
+    if draft.family == DSPINE:
+        refusal = outcome_of("SD306", [_dspine(draft)])
+        return refusal + outcome_of("SD301", _contradiction(draft, spec_method))
+    unknown = [_unknown(draft)] if draft.family == UNKNOWN and draft.candidates else []
+    refusal = outcome_of("SD306", ()) + outcome_of("SD302", unknown)
+    return refusal + outcome_of("SD301", _contradiction(draft, spec_method))
+
+
+def _claimed(
+    file: DraftFile,
+    family: Family,
+    grounds: tuple[tuple[Location, ...], Mapping[str, str]],
+    outcome: Outcome,
+) -> Draft:
+    reading = family.read(file)
+    return Draft(
+        checkpoint_file=file.source.file,
+        family=family.id,
+        schema_id=family.schema_id,
+        evidence=grounds[0],
+        candidates=grounds[1],
+        reading=reading,
+        outcome=outcome + reading.outcome,
+    )
+
+
+def _misplaced(file: DraftFile) -> Iterator[Finding]:
+    for place in misplaced(file):
+        home = "the top level" if place.pointer.startswith("/dflash_config") else "dflash_config"
+        name = place.pointer.removeprefix("/").replace("/", ".")
+        message = f"draft {name} is ignored there, it is read in {home} only"
+        yield finding("SD115", message, file.at(place), severity=weight(file))
+
+
+def _dspine(draft: Draft) -> Finding:
+    deciding = draft.evidence[0]
+    message = (
+        f"this build does not serve DSpine, and the draft is one: {_name(deciding)} "
+        f"is {shorten(deciding.value)}"
+    )
+    return finding("SD306", message, *draft.evidence)
+
+
+def _unknown(draft: Draft) -> Finding:
+    shown = [f"{_name(place)} is {_shown(place)}" for place in draft.evidence[:_IN_MESSAGE]]
+    # A family whose architecture fits says best what is missing.
+    near = [why for why in draft.candidates.values() if why.startswith("dflash_config")]
+    message = f"draft family is not recognised: {', '.join(dict.fromkeys(shown + near))}"
+    return finding("SD302", message, *draft.evidence)
+
+
+def _contradiction(draft: Draft, spec_method: str) -> Iterator[Finding]:
+    if spec_method == "auto" or draft.family in (spec_method, UNKNOWN):
+        return
+    message = f"--spec-method is {shorten(spec_method)}, the draft's family is {draft.family}"
+    flag = Location(role="flag", flag="--spec-method", value=spec_method)
+    yield finding("SD301", message, flag, *draft.evidence)
+
+
+def _name(place: Location) -> str:
+    return (place.pointer or "").removeprefix("/").replace("/", ".")
+
+
+def _shown(place: Location) -> str:
+    value: JsonValue = place.value
+    return shorten(value) if place.has_value else "missing"

@@ -1,0 +1,77 @@
+"""DFlash in the nested schema: mask token and captured layers stand inside dflash_config.
+
+Source: z-lab/dflash dflash/model.py; written by sgl-project/SpecForge, Tencent/AngelSlim and
+NVIDIA/Model-Optimizer as well. Layout anchor-drop: position 0 repeats the verified token.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from server.config.backbone import differs
+from server.config.checks import Check, Reading
+from server.config.families.common import (
+    Subject,
+    given_layout,
+    judge_draft,
+    pick_draft,
+    read_draft_record,
+)
+from server.config.families.keys import ignored_top, unknown_nested
+from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.families.model import Claim, DraftFile, Family
+from server.config.records import AnchorLayout, BlockDraft
+from server.config.rules import finding
+from server.config.values import shorten
+from server.findings import Finding
+
+_ZLAB, _ANGELSLIM = "DFlashDraftModel", "QwenDFlashDraftModel"
+ARCHITECTURES = (_ZLAB, _ANGELSLIM)
+
+
+def claim(file: DraftFile) -> Claim:
+    """A known architecture, a dflash_config object, and no key of another family."""
+    names, config = file.top("architectures"), file.top("dflash_config")
+    if file.architecture not in ARCHITECTURES:
+        wanted = " or ".join(ARCHITECTURES)
+        return Claim(reason=f"architectures is {shorten(names.value)}, {wanted} is needed")
+    if not isinstance(config.value, Mapping):
+        found = shorten(config.value) if config.present else "missing"
+        return Claim(reason=f"dflash_config is {found}, an object is needed")
+    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
+    if marks:
+        return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
+    stated = map(file.inner, ("mask_token_id", "target_layer_ids"))
+    return Claim((names, *(place for place in stated if place.present)))
+
+
+def read(file: DraftFile) -> Reading[BlockDraft]:
+    """Read every field and judge the file by itself; see `Reading`."""
+    picked = pick_draft(file, FAMILY.id, FAMILY.schema_id)
+    picked["layout"] = given_layout(AnchorLayout.DROP, *_layout_faults(file))
+    return judge_draft(Subject(file, read_draft_record(file, picked)), *_KEYS)
+
+
+def _layout_faults(file: DraftFile) -> Iterator[Finding]:
+    # AngelSlim writes its training option num_anchors at the top level; its drafts are
+    # anchor-drop all the same (Tencent/AngelSlim configs/qwen3_dflash.json).
+    places = [file.inner("num_anchors")]
+    if file.architecture != _ANGELSLIM:
+        places.append(file.top("num_anchors"))
+    places_first = [file.inner("sample_from_anchor"), file.top("sample_from_anchor")]
+    clashing = [place for place in places if place.value is not None]
+    clashing += [place for place in places_first if differs(place.value, False)]
+    for place in clashing:
+        name = place.pointer.removeprefix("/").replace("/", ".")
+        message = (
+            f"draft {name} is {shorten(place.value)} beside dflash_config, "
+            f"with architectures {shorten(file.raw.get('architectures'))}"
+        )
+        where = file.at(place), file.at(file.top("architectures"))
+        yield finding("SD304", message, *where)
+
+
+_KEYS: tuple[Check[Subject], ...] = (
+    Check("SD109", (), lambda subject: unknown_nested(subject.file)),
+    Check("SD111", (), lambda subject: ignored_top(subject.file)),
+)
+
+FAMILY = Family(id="dflash", schema_id="nested", served=True, claim=claim, read=read)

@@ -1,0 +1,54 @@
+"""DSpark in the flat (DeepSpec) schema: DFlash with a low-rank Markov head of type vanilla.
+
+Source: deepseek-ai/DeepSpec deepspec/modeling/dspark/qwen3/config.py and markov_head.py.
+"""
+
+from collections.abc import Iterator
+
+from server.config.checks import Check, Reading
+from server.config.families.common import Subject
+from server.config.families.flat import claim_flat, has_markov_head, read_flat
+from server.config.families.model import Claim, DraftFile, Family
+from server.config.records import BlockDraft
+from server.config.rules import finding
+from server.config.values import shorten
+from server.findings import Finding
+
+
+def claim(file: DraftFile) -> Claim:
+    """A flat file with a markov_rank other than 0."""
+    flat = claim_flat(file)
+    if flat.evidence and not has_markov_head(file):
+        rank = file.top("markov_rank")
+        found = shorten(rank.value) if rank.present else "missing"
+        return Claim(reason=f"markov_rank is {found}, more than 0 is needed")
+    return flat
+
+
+def read(file: DraftFile) -> Reading[BlockDraft]:
+    """Read every field and judge the file by itself; see `Reading`."""
+    picked = {name: file.top(name) for name in ("markov_rank", "markov_head_type")}
+    return read_flat(file, FAMILY.id, picked, *_CHECKS)
+
+
+def _head_stated(subject: Subject) -> Iterator[Finding]:
+    head = subject.file.top("markov_head_type")
+    if head.value is None:
+        found = "null" if head.present else "missing"
+        message = f"draft markov_head_type is {found}, vanilla is served"
+        yield finding("SD105", message, subject.file.at(head))
+
+
+def _head_type(subject: Subject) -> Iterator[Finding]:
+    head = subject.file.top("markov_head_type")
+    if isinstance(head.value, str) and head.value != "vanilla":
+        message = f"draft markov_head_type is {shorten(head.value)}, vanilla is served"
+        yield finding("SD305", message, subject.file.at(head))
+
+
+_CHECKS: tuple[Check[Subject], ...] = (
+    Check("SD105", (), _head_stated),
+    Check("SD305", (), _head_type),
+)
+
+FAMILY = Family(id="dspark", schema_id="flat", served=True, claim=claim, read=read)

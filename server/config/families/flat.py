@@ -1,0 +1,90 @@
+"""What the two families in the flat (DeepSpec) schema share: every key at the top level.
+
+Source: deepseek-ai/DeepSpec deepspec/modeling/dspark/qwen3/config.py. DFlash and DSpark have
+the same architecture string there; markov_rank alone tells them apart. Layout anchor-first: the
+anchor's own position predicts the first draft. num_anchors is the marker of that layout.
+"""
+
+from collections.abc import Iterator
+
+from server.config.checks import Check, Reading
+from server.config.families.common import (
+    Subject,
+    given_layout,
+    judge_draft,
+    pick_draft,
+    read_draft_record,
+)
+from server.config.families.keys import ignored_top
+from server.config.families.marks import MARKS, foreign_marks
+from server.config.families.model import Claim, DraftFile
+from server.config.fields import Picked
+from server.config.records import AnchorLayout, BlockDraft
+from server.config.rules import finding
+from server.config.values import same, shorten
+from server.findings import Finding
+
+_EMBEDDING = -1  # target_layer_ids may name the embedding's output in this schema
+_HEADS = ("enable_confidence_head", "confidence_head_with_markov")
+
+
+def claim_flat(file: DraftFile) -> Claim:
+    """An architecture *DSparkModel, no dflash_config, and no key of another family."""
+    names, config = file.top("architectures"), file.top("dflash_config")
+    if not (file.architecture or "").endswith("DSparkModel"):
+        return Claim(reason=f"architectures is {shorten(names.value)}, *DSparkModel is needed")
+    if config.value is not None:
+        return Claim(reason=f"dflash_config is {shorten(config.value)}, none is needed")
+    marks = foreign_marks(file, MARKS)
+    if marks:
+        return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
+    return Claim((names, file.top("markov_rank"), file.top("num_anchors")))
+
+
+def has_markov_head(file: DraftFile) -> bool:
+    """True when markov_rank states anything but 0; a malformed rank is DSpark's to refuse."""
+    rank = file.top("markov_rank").value
+    return rank is not None and not same(rank, 0)
+
+
+def read_flat(
+    file: DraftFile, family: str, extra: dict[str, Picked], *checks: Check[Subject]
+) -> Reading[BlockDraft]:
+    """Read every field and judge the file by itself; `extra` are the family's own fields."""
+    picked = pick_draft(file, family, "flat") | extra
+    picked |= {name: file.top(name) for name in _HEADS}
+    picked["layout"] = given_layout(AnchorLayout.FIRST, *_layout_faults(file))
+    subject = Subject(file, read_draft_record(file, picked), lowest_layer_id=_EMBEDDING)
+    return judge_draft(subject, *_CHECKS, *checks)
+
+
+def _layout_faults(file: DraftFile) -> Iterator[Finding]:
+    anchors = file.top("num_anchors")
+    if not anchors.present:
+        message = "draft num_anchors is missing, so the anchor layout is not shown"
+        yield finding("SD304", message, file.at(anchors), file.at(file.top("architectures")))
+    elif not isinstance(anchors.value, int) or isinstance(anchors.value, bool):
+        message = f"draft num_anchors is {shorten(anchors.value)}, an integer is needed"
+        yield finding("SD107", message, file.at(anchors))
+    elif anchors.value <= 0:
+        message = f"draft num_anchors is {anchors.value}, at least 1 is needed"
+        yield finding("SD108", message, file.at(anchors))
+    first = file.top("sample_from_anchor")
+    if first.value is not None and first.value is not True:
+        message = f"draft sample_from_anchor is {shorten(first.value)} beside num_anchors"
+        yield finding("SD304", message, file.at(first), file.at(anchors))
+
+
+def _confidence(subject: Subject) -> Iterator[Finding]:
+    file = subject.file
+    width = file.top("confidence_head_with_markov")
+    if file.raw.get("enable_confidence_head") is True and not width.present:
+        message = "draft confidence_head_with_markov is missing, enable_confidence_head is true"
+        enabled = file.top("enable_confidence_head")
+        yield finding("SD105", message, file.at(width), file.at(enabled))
+
+
+_CHECKS: tuple[Check[Subject], ...] = (
+    Check("SD105", (), _confidence),
+    Check("SD111", (), lambda subject: ignored_top(subject.file)),
+)

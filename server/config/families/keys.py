@@ -1,0 +1,113 @@
+"""Which keys of a draft's config.json are known: read, harmless, or neither.
+
+Inside dflash_config an unknown key is refused (SD109): every key there may change the
+arithmetic. At the top level it is told and ignored (SD111), or refused under --strict.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from server.config.backbone import BACKBONE_KEYS
+from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
+from server.config.families.marks import is_inert
+from server.config.families.model import DraftFile
+from server.config.rules import finding
+from server.config.values import pointer, shorten
+from server.findings import Finding, JsonValue, Severity
+
+_TOLD = 30
+
+# The keys of dflash_config that a block drafter's reader looks at.
+NESTED_KEYS = frozenset(
+    (
+        *("mask_token_id", "target_layer_ids", "block_size", "num_target_layers", "num_anchors"),
+        *("causal", "is_causal", "use_swa", "swa_window_size", "use_aux_hidden_state"),
+        *("output_multiplier", "input_embedding_scale", "final_logit_softcapping"),
+        *("sample_from_anchor",),
+    )
+)
+# Harmless in dflash_config: a token's text, and settings of the training run.
+_NESTED_INERT = frozenset(("mask_token", "loss_decay_gamma", "attention_backend"))
+
+_TOP_READ = BACKBONE_KEYS | frozenset(
+    (
+        *("architectures", "model_type", "dflash_config", "block_size", "num_target_layers"),
+        *("mask_token_id", "target_layer_ids", "num_anchors", "markov_rank", "markov_head_type"),
+        *("enable_confidence_head", "confidence_head_with_markov", "is_causal"),
+        *("sample_from_anchor", "target_hidden_size", "target_num_hidden_layers"),
+        *("output_multiplier", "input_embedding_scale", "bos_token_id", "eos_token_id"),
+    )
+)
+# Bookkeeping of transformers and of trainers; no forward reads it. auto_map names remote code,
+# which is never run.
+_TOP_INERT = frozenset(
+    (
+        *("transformers_version", "use_cache", "initializer_range", "pad_token_id", "sep_token_id"),
+        *("attention_dropout", "max_window_layers", "tie_word_embeddings", "auto_map"),
+        *("loss_decay_gamma", "attention_backend", "_name_or_path", "name_or_path", "_commit_hash"),
+        *("_attn_implementation", "attn_implementation", "_attn_implementation_autoset"),
+        *("return_dict", "output_attentions", "output_hidden_states", "torchscript", "id2label"),
+        *("label2id", "problem_type", "tokenizer_class", "pretraining_tp"),
+        *("chunk_size_feed_forward", "gradient_checkpointing", "mask_token"),
+        *("target_model_type", "target_model_name_or_path"),
+    )
+)
+
+
+def unknown_nested(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Finding]:
+    """SD109 for each key inside dflash_config that is not known; `also` are known as well."""
+    known = NESTED_KEYS | _NESTED_INERT | frozenset(also)
+
+    def tell(key: str) -> Finding:
+        where = file.source.at(pointer("dflash_config", key), file.nested[key])
+        message = f"draft dflash_config has key {shorten(key)}, which this server does not know"
+        near = did_you_mean(key, known)
+        fix = f"did you mean {near}? Otherwise use a server that knows the key" if near else None
+        return finding("SD109", message, where, fix=fix)
+
+    return some(
+        [k for k, v in file.nested.items() if k not in known and not _null(file, k, v)], tell
+    )
+
+
+def ignored_top(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Finding]:
+    """SD111 for each top-level key that is neither read nor harmless; `also` are read as well.
+
+    DSpine keys are left out: SD115 tells them.
+    """
+    known = _TOP_READ | _TOP_INERT | frozenset(also)
+
+    def tell(key: str) -> Finding:
+        where = file.source.at(pointer(key), file.raw[key])
+        return finding(
+            "SD111", f"draft key {shorten(key)} is ignored", where, severity=weight(file)
+        )
+
+    unknown = [k for k, v in file.raw.items() if k not in known and not _null(file, k, v)]
+    return some([k for k in unknown if not is_dspine_key(k) and k != BLOCK_CAUSAL], tell)
+
+
+def some(keys: Sequence[str], tell: Callable[[str], Finding]) -> Iterator[Finding]:
+    """One finding for each key; past a limit that no real file reaches, the last one counts."""
+    for i, key in enumerate(keys[:_TOLD], start=1):
+        told = tell(key)
+        if i == _TOLD and len(keys) > _TOLD:
+            told = replace(told, message=f"{told.message}, and so for {len(keys) - i} more keys")
+        yield told
+
+
+def _null(file: DraftFile, key: str, value: JsonValue) -> bool:
+    return is_inert(file, key, value) or (value is None and is_dspine_key(key))
+
+
+def weight(file: DraftFile) -> Severity | None:
+    """The severity of a key that is not used: the rule's own, or error under --strict."""
+    return Severity.ERROR if file.strict else None
+
+
+def did_you_mean(key: str, known: Iterable[str]) -> str:
+    """The known key that `key` may have been meant to be; empty when none is near."""
+    from difflib import get_close_matches  # costs 10 ms, wanted only when a key is wrong
+
+    near = get_close_matches(key[:80], sorted(known), n=1, cutoff=0.75)
+    return near[0] if near else ""

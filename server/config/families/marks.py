@@ -1,0 +1,108 @@
+"""Keys that show a drafter family other than the ones served here.
+
+Each of them changes the arithmetic or the tensors of a file that otherwise looks like DFlash,
+so a file that holds one is not DFlash, whatever its architectures say. Sources: the config
+files and loaders of sgl-project/SpecForge, NVIDIA/Model-Optimizer, Tencent/AngelSlim,
+Tencent/AngelSpec, vllm-project/speculators, SafeAILab/EAGLE, FasterDecoding/Medusa, z-lab/dflash.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from server.config.families.model import DraftFile
+from server.config.fields import Picked, pick
+from server.config.values import same
+from server.findings import JsonValue
+
+
+class Mark(NamedTuple):
+    """A key of another family. With a value in `inert` (or null) it states plain DFlash.
+
+    A `key` that ends with * stands for every key with that beginning. `family` is told to
+    people; it does not decide anything.
+    """
+
+    key: str
+    family: str
+    inert: tuple[JsonValue, ...] = ()
+    levels: str = "both"
+
+
+# Order is the order of telling. Foreign to every served family:
+MARKS: tuple[Mark, ...] = (
+    Mark("speculators_model_type", "speculators format"),
+    Mark("speculators_config", "speculators format"),
+    Mark("transformer_layer_config", "speculators format"),
+    Mark("aux_hidden_state_layer_ids", "speculators format"),
+    Mark("conv_*", "DFlash2"),
+    Mark("selector_*", "DFlash2"),
+    Mark("projector_type", "Domino or nested DSpark", ("dflash",)),
+    Mark("gru_hidden_dim", "Domino"),
+    Mark("emb_dim", "Domino"),
+    Mark("pure_draft_prefix_len", "Domino"),
+    Mark("shift_label", "Domino or nested DSpark", (False,)),
+    Mark("attention_mode", "nested DSpark"),
+    Mark("confidence_head_alpha", "nested DSpark"),
+    Mark("use_confidence_head", "nested DSpark", (False,)),
+    Mark("dspark_*", "DSpark inside a target"),
+    Mark("model_arch", "DFlare", ("dflash",)),
+    Mark("fusion_type", "DFlare or gated fusion", ("concat_fc",)),
+    Mark("enable_hidden_correction", "DFly", (False,)),
+    Mark("hidden_correction_*", "DFly"),
+    Mark("causal_head", "JetSpec", (False,)),
+    Mark("draft_block_causal", "causal block", (False,), levels="nested"),
+    Mark("attention_sink_bias", "MiMo", (False,)),
+    Mark("attention_value_scale", "MiMo", (1,)),
+    Mark("backbone_rotary_base", "MiMo"),
+    Mark("draft_vocab_size", "EAGLE-3"),
+    Mark("eagle_*", "EAGLE-3"),
+    Mark("ttt_length", "EAGLE-3"),
+    Mark("num_aux_hidden_states", "EAGLE-3"),
+    Mark("pard_token", "P-EAGLE"),
+    Mark("ptd_token_id", "P-EAGLE"),
+    Mark("medusa_*", "Medusa"),
+    Mark("mtp_*", "MTP"),
+    Mark("num_nextn_predict_layers", "MTP", (0,)),
+)
+# Foreign to the nested schema only; the flat one has these at the top level.
+MARKOV_MARKS: tuple[Mark, ...] = (
+    Mark("markov_rank", "nested or hybrid DSpark", (0,)),
+    Mark("markov_head_type", "nested or hybrid DSpark"),
+    Mark("enable_confidence_head", "nested or hybrid DSpark", (False,)),
+    Mark("confidence_head_with_markov", "nested or hybrid DSpark", (False,)),
+)
+_PREFIXES = tuple((m.key[:-1], m) for m in MARKS if m.key.endswith("*"))
+_NAMED = {m.key: m for m in (*MARKS, *MARKOV_MARKS)}
+
+
+def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...]:
+    """The places of `marks` in the file, at the top level or in dflash_config."""
+    found: list[Picked] = []
+    for mark in marks:
+        if mark.levels == "both":
+            found += _matches(mark, file.raw, file, ())
+        found += _matches(mark, file.nested, file, ("dflash_config",))
+    return tuple(found)
+
+
+def is_inert(file: DraftFile, key: str, value: JsonValue) -> bool:
+    """True for a marked key that states plain DFlash, such as projector_type "dflash"."""
+    mark = _NAMED.get(key) or next((m for p, m in _PREFIXES if key.startswith(p)), None)
+    return mark is not None and not _states(mark, value, file)
+
+
+def _matches(
+    mark: Mark, level: Mapping[str, JsonValue], file: DraftFile, path: tuple[str, ...]
+) -> list[Picked]:
+    if mark.key.endswith("*"):
+        keys = [key for key in level if key.startswith(mark.key[:-1])]
+    else:
+        keys = [mark.key] if mark.key in level else []
+    return [pick(file.raw, *path, key) for key in keys if _states(mark, level[key], file)]
+
+
+def _states(mark: Mark, value: JsonValue, file: DraftFile) -> bool:
+    inert = mark.inert
+    if mark.key == "draft_vocab_size":
+        inert = (file.raw.get("vocab_size"),)  # no reduced vocabulary
+    return value is not None and not any(same(value, plain) for plain in inert)

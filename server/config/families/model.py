@@ -1,0 +1,69 @@
+"""What a drafter family is: how it recognises a file, and how it reads it."""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from server.config.checks import Reading
+from server.config.fields import Picked, pick
+from server.config.records import BlockDraft
+from server.config.values import Source
+from server.findings import JsonValue, Location
+
+_EMPTY: Mapping[str, JsonValue] = {}
+
+
+class DraftFile(NamedTuple):
+    """A draft's config.json, raw. `strict` turns ignored keys into errors."""
+
+    raw: Mapping[str, JsonValue]
+    source: Source
+    strict: bool = False
+
+    @property
+    def nested(self) -> Mapping[str, JsonValue]:
+        """The object at dflash_config; empty when there is none."""
+        value = self.raw.get("dflash_config")
+        return value if isinstance(value, Mapping) else _EMPTY
+
+    @property
+    def architecture(self) -> str | None:
+        """The one entry of architectures; None when there is none, or more than one."""
+        names = self.raw.get("architectures")
+        if isinstance(names, list) and len(names) == 1 and isinstance(names[0], str):
+            return names[0]
+        return None
+
+    def top(self, key: str) -> Picked:
+        """The value of a top-level key."""
+        return pick(self.raw, key)
+
+    def inner(self, key: str) -> Picked:
+        """The value of a key inside dflash_config."""
+        return pick(self.raw, "dflash_config", key)
+
+    def at(self, place: Picked) -> Location:
+        """A picked place, for a finding."""
+        if not place.present:
+            return self.source.near(place.pointer)
+        return self.source.at(place.pointer, place.value)
+
+
+class Claim(NamedTuple):
+    """Whether a family recognises a file: the deciding places, or why not in `reason`."""
+
+    evidence: tuple[Picked, ...] = ()
+    reason: str = ""
+
+
+class Family(NamedTuple):
+    """One drafter family in one on-disk schema.
+
+    `claim` looks at keys and values only, never at a path or a name of a file. `read` is
+    called for a claimed file only; it reports every fault of the file in one pass.
+    """
+
+    id: str
+    schema_id: str
+    served: bool
+    claim: Callable[[DraftFile], Claim]
+    read: Callable[[DraftFile], Reading[BlockDraft]]

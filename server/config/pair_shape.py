@@ -1,0 +1,156 @@
+"""Pair rules about shapes and ids: sizes, depth, vocabulary, heads, captured layers."""
+
+from collections.abc import Iterator
+
+from server.config.checks import Check
+from server.config.pair_model import Pair, shown
+from server.config.rules import finding
+from server.findings import Finding
+
+_GEOMETRY = ("num_attention_heads", "num_key_value_heads", "head_dim")
+_KERNEL_HEAD_DIM = 128
+_KERNEL_HIDDEN_MULTIPLE = 512
+_EMBEDDING_OUTPUT = -1
+# Vocabularies are padded to multiples of at most this many rows.
+_PADDING_ROWS = 1024
+
+
+def _hidden_size(pair: Pair) -> Iterator[Finding]:
+    """SD201."""
+    draft, target = pair.draft.partial.hidden_size, pair.target.partial.hidden_size
+    if draft != target:
+        yield finding(
+            "SD201",
+            f"draft hidden_size is {draft}, target hidden_size is {target}",
+            *pair.both("hidden_size"),
+            fix=f"use a draft with hidden_size {target}, or the target with hidden_size {draft} "
+            "that this draft was trained for",
+        )
+
+
+def _depth(pair: Pair) -> Iterator[Finding]:
+    """SD202."""
+    draft, target = pair.draft.partial.num_target_layers, pair.target.partial.num_hidden_layers
+    if draft != target:
+        yield finding(
+            "SD202",
+            f"draft num_target_layers is {draft}, target num_hidden_layers is {target}",
+            pair.at_draft("num_target_layers"),
+            pair.at_target("num_hidden_layers"),
+            fix=f"use a draft trained for a target of {target} layers, or a target of {draft} "
+            "layers that this draft was trained for",
+        )
+
+
+def _vocabulary(pair: Pair) -> Iterator[Finding]:
+    """SD203."""
+    draft, target = pair.draft.partial.vocab_size, pair.target.partial.vocab_size
+    if draft == target:
+        return
+    fix = f"use a draft with vocab_size {target}, or the target that this draft was trained for"
+    if abs(draft - target) <= _PADDING_ROWS:
+        fix += f"; if only padding rows differ, export the draft with vocab_size {target}"
+    message = f"draft vocab_size is {draft}, target vocab_size is {target}"
+    yield finding("SD203", message, *pair.both("vocab_size"), fix=fix)
+
+
+def _layer_ids(pair: Pair) -> Iterator[Finding]:
+    """SD209."""
+    depth = pair.target.partial.num_hidden_layers
+    ids = pair.draft.partial.target_layer_ids
+    wrong = [k for k, layer in enumerate(ids) if not _EMBEDDING_OUTPUT <= layer < depth]
+    if wrong:
+        names = ", ".join(f"target_layer_ids[{k}] is {ids[k]}" for k in wrong)
+        yield finding(
+            "SD209",
+            f"draft {names}, target num_hidden_layers is {depth}",
+            *(pair.at_draft("target_layer_ids", k) for k in wrong),
+            pair.at_target("num_hidden_layers"),
+            fix=f"use a draft trained for this target: its ids lie between -1 and {depth - 1}",
+        )
+
+
+def _mask_id(pair: Pair) -> Iterator[Finding]:
+    """SD210."""
+    mask, vocab = pair.draft.partial.mask_token_id, pair.target.partial.vocab_size
+    if mask >= vocab:
+        yield finding(
+            "SD210",
+            f"draft mask_token_id is {mask}, target vocab_size is {vocab}",
+            pair.at_draft("mask_token_id"),
+            pair.at_target("vocab_size"),
+            fix=f"use a draft whose mask_token_id is at most {vocab - 1}",
+        )
+
+
+def _attention_geometry(pair: Pair) -> Iterator[Finding]:
+    """SD211."""
+    draft, target = pair.draft.partial, pair.target.partial
+    names = [name for name in _GEOMETRY if getattr(draft, name) != getattr(target, name)]
+    if names:
+        ours = ", ".join(f"{name} is {getattr(draft, name)}" for name in names)
+        theirs = ", ".join(f"{name} is {getattr(target, name)}" for name in names)
+        wanted = " and ".join(f"{name} {getattr(target, name)}" for name in names)
+        yield finding(
+            "SD211",
+            f"draft {ours}; target {theirs}",
+            *pair.both(*names),
+            fix=f"use a draft with {wanted}",
+        )
+
+
+def _captured_count(pair: Pair) -> Iterator[Finding]:
+    """SD212."""
+    count, layers = len(pair.draft.partial.target_layer_ids), pair.draft.partial.num_hidden_layers
+    if count != layers:
+        yield finding(
+            "SD212",
+            f"draft target_layer_ids holds {count} ids, draft num_hidden_layers is {layers}",
+            pair.at_draft("target_layer_ids"),
+            pair.at_draft("num_hidden_layers"),
+            fix=f"use a draft of {layers} layers that captures {layers} target layers",
+        )
+
+
+def _last_layer(pair: Pair) -> Iterator[Finding]:
+    """SD213."""
+    ids, depth = pair.draft.partial.target_layer_ids, pair.target.partial.num_hidden_layers
+    if depth - 1 in ids:
+        yield finding(
+            "SD213",
+            f"draft target_layer_ids holds {depth - 1}, target num_hidden_layers is {depth}",
+            pair.at_draft("target_layer_ids", ids.index(depth - 1)),
+            pair.at_target("num_hidden_layers"),
+        )
+
+
+def _kernel_limits(pair: Pair) -> Iterator[Finding]:
+    """SD336, the target's half: the kernel of DSpine takes these shapes only."""
+    head_dim, hidden = pair.target.partial.head_dim, pair.target.partial.hidden_size
+    if head_dim != _KERNEL_HEAD_DIM:
+        message = f"target head_dim is {shown(head_dim)}, {_KERNEL_HEAD_DIM} is needed"
+        yield finding("SD336", message, pair.at_target("head_dim"))
+    if hidden % _KERNEL_HIDDEN_MULTIPLE:
+        message = (
+            f"target hidden_size is {hidden}, a multiple of {_KERNEL_HIDDEN_MULTIPLE} is needed"
+        )
+        yield finding("SD336", message, pair.at_target("hidden_size"))
+
+
+def _same(*names: str) -> tuple[str, ...]:
+    return tuple(f"{side}.{name}" for name in names for side in ("draft", "target"))
+
+
+_IDS = ("draft.target_layer_ids", "target.num_hidden_layers")
+
+CHECKS: tuple[Check[Pair], ...] = (
+    Check("SD201", _same("hidden_size"), _hidden_size),
+    Check("SD202", ("draft.num_target_layers", "target.num_hidden_layers"), _depth),
+    Check("SD203", _same("vocab_size"), _vocabulary),
+    Check("SD209", _IDS, _layer_ids),
+    Check("SD210", ("draft.mask_token_id", "target.vocab_size"), _mask_id),
+    Check("SD211", _same(*_GEOMETRY), _attention_geometry),
+    Check("SD212", ("draft.target_layer_ids", "draft.num_hidden_layers"), _captured_count),
+    Check("SD213", _IDS, _last_layer),
+    Check("SD336", ("target.head_dim", "target.hidden_size"), _kernel_limits),
+)

@@ -1,0 +1,81 @@
+"""Rules about the machine: devices, drivers, folders, and our own faults (6xx)."""
+
+from server.config.rules.model import Rule
+from server.findings import ExitCode, Severity
+
+RULES = (
+    Rule(
+        id="SD601",
+        name="no-device",
+        summary="the device that was asked for is there",
+        why="a server that fell back to another device would be slow or would not fit",
+        fix="use --device cpu or --device auto, or make the device visible",
+        source="https://docs.nvidia.com/cuda/cuda-programming-guide/05-appendices/"
+        "environment-variables.html",
+        exit_code=ExitCode.UNAVAILABLE,
+    ),
+    Rule(
+        id="SD602",
+        name="device-identity",
+        summary="NVML and CUDA talk about the same device",
+        why="figures of another device were used in other servers to size the pool",
+        fix="nothing to do: the figures of CUDA are used and those of NVML are dropped",
+        source="https://github.com/vllm-project/vllm/pull/53834",
+        severity=Severity.WARNING,
+        exit_code=ExitCode.UNAVAILABLE,
+    ),
+    Rule(
+        id="SD603",
+        name="nvml-unavailable",
+        summary="NVML answers",
+        why="without NVML the device's other users and its identity are not known before CUDA",
+        fix="nothing to do: the memory figures come from CUDA",
+        source="https://github.com/XuehaiPan/nvitop/pull/208",
+        severity=Severity.NOTE,
+    ),
+    Rule(
+        id="SD604",
+        name="unknown-environment-variable",
+        summary="every SERVER_ environment variable is one that this server reads",
+        why="a misspelt variable is a setting that is silently not in force",
+        fix="remove the variable, or spell it as a flag's name in upper case with SERVER_ before",
+        source="https://github.com/vllm-project/vllm/blob/main/vllm/envs.py",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD605",
+        name="folder-unwritable",
+        summary="the folder for sample checkpoints can be written",
+        why="a sample checkpoint is written once and then read like any other",
+        fix="set SERVER_CACHE_DIR to a folder that can be written",
+        source="https://specifications.freedesktop.org/basedir-spec/latest/",
+        exit_code=ExitCode.NOINPUT,
+    ),
+    Rule(
+        id="SD606",
+        name="interrupted",
+        summary="the boot runs to its end",
+        why="a signal ended the boot; nothing that was loaded is kept",
+        fix="start again",
+        source="https://docs.python.org/3/library/signal.html",
+        severity=Severity.NOTE,
+    ),
+    Rule(
+        id="SD607",
+        name="torch-unusable",
+        summary="torch can be imported and can use the device",
+        why="the load and everything after it needs torch",
+        fix="install a torch build that fits this machine's driver, or use --device cpu",
+        source="https://pytorch.org/get-started/locally/",
+        exit_code=ExitCode.UNAVAILABLE,
+    ),
+    Rule(
+        id="SD608",
+        name="internal-error",
+        summary="this server has no fault of its own",
+        why="an exception that nobody expected ended the boot",
+        fix="report it with the traceback that --verbose prints",
+        source="https://docs.python.org/3/library/exceptions.html",
+        exit_code=ExitCode.SOFTWARE,
+    ),
+)

@@ -1,0 +1,116 @@
+"""Rules about memory: what fits, what was measured, and when the two disagree (5xx)."""
+
+from server.config.rules.model import Rule
+from server.findings import ExitCode, Severity
+
+_FIT = ExitCode.UNAVAILABLE
+
+RULES = (
+    Rule(
+        id="SD501",
+        name="weights-exceed-limit",
+        summary="the weights of target and draft fit under utilization x device memory",
+        why="no KV setting helps when the weights alone are larger than what may be used",
+        fix="use a larger device, a higher --gpu-memory-utilization, or a smaller model",
+        source="https://github.com/vllm-project/vllm/issues/17431",
+        exit_code=_FIT,
+    ),
+    Rule(
+        id="SD502",
+        name="kv-pool-too-small",
+        summary="the KV pool holds one request of max_model_len, plus the reserved block",
+        why="a request longer than the pool waits for ever and blocks the requests behind it",
+        fix="use a larger device or a smaller model",
+        source="https://github.com/vllm-project/vllm/issues/35541",
+        exit_code=_FIT,
+    ),
+    Rule(
+        id="SD503",
+        name="memory-busy",
+        summary="what this server may use is free now",
+        why="other processes hold memory that this server is allowed to use, so it would run out",
+        fix="wait until the other processes release memory, or use another device",
+        source="https://github.com/vllm-project/vllm/issues/10643",
+        exit_code=ExitCode.TEMPFAIL,
+    ),
+    Rule(
+        id="SD504",
+        name="profile-out-of-memory",
+        summary="the largest step runs within the device's free memory",
+        why="the step itself runs out of memory; --gpu-memory-utilization does not change that",
+        fix="process fewer tokens in a step (--max-num-batched-tokens, --max-num-seqs); "
+        "no smaller value was tried",
+        source="https://github.com/vllm-project/vllm/issues/49476",
+        exit_code=_FIT,
+    ),
+    Rule(
+        id="SD505",
+        name="heads-not-shardable",
+        summary="attention heads divide over the ranks, KV heads divide or replicate evenly",
+        why="a rounded number of heads per rank gives a pool of the wrong size",
+        fix="use one of the tensor-parallel sizes named in the message",
+        source="https://github.com/huggingface/transformers/pull/48566",
+    ),
+    Rule(
+        id="SD506",
+        name="length-above-model-limit",
+        summary="max_model_len is at most what target and draft were built for",
+        why="positions past the limit are outside what the model was trained on",
+        fix="ask for at most the limit named in the message",
+        source="https://github.com/vllm-project/vllm/issues/57941",
+    ),
+    Rule(
+        id="SD507",
+        name="unexplained-memory",
+        summary="what the process uses after the boot is explained by the ledger, within 1 %",
+        why="memory that no line explains is missing when the pool is full",
+        fix="report both figures; --memory-margin-bytes reserves room for it meanwhile",
+        source="https://github.com/vllm-project/vllm/pull/51590",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD508",
+        name="bill-differs-from-measured",
+        summary="the resident bytes of a line are what was billed for it, within 1 %",
+        why="a bill that the allocation does not confirm makes the pool too large or too small",
+        fix="report both figures; the measured one is right",
+        source="https://github.com/sgl-project/sglang/pull/34234",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD509",
+        name="allocation-failed",
+        summary="the planned tensors can be allocated",
+        why="the device has no room for what was planned, although the plan fits its totals",
+        fix="a larger --memory-margin-bytes leaves more room; no value was tried",
+        source="https://github.com/vllm-project/vllm/pull/57595",
+        exit_code=_FIT,
+    ),
+    Rule(
+        id="SD510",
+        name="self-test-failed",
+        summary="the loaded models give the same result over the paged pool as without it",
+        why="a wrong cache would answer every request wrongly, and say nothing",
+        fix="this is a bug of this server: report it with the JSON report",
+        source="https://github.com/vllm-project/vllm/issues/39734",
+        exit_code=ExitCode.SOFTWARE,
+    ),
+    Rule(
+        id="SD511",
+        name="idle-memory",
+        summary="at most 5 % of what this server may use is left unused",
+        why="memory that is reserved for this server and never used serves nobody",
+        fix="lower --gpu-memory-utilization, or raise --max-num-seqs",
+        source="https://github.com/sgl-project/sglang/issues/29857",
+        severity=Severity.NOTE,
+    ),
+    Rule(
+        id="SD512",
+        name="memory-moved",
+        summary="other processes keep their memory while this server measures",
+        why="a measurement taken while others move charges their memory to this server",
+        fix="nothing to do: the smaller of the free figures was used",
+        source="https://github.com/vllm-project/vllm/issues/56830",
+        severity=Severity.NOTE,
+    ),
+)

@@ -1,0 +1,272 @@
+"""The one table of flags: it feeds the parser, the environment, the help and the settings.
+
+Names that other engines use for the same thing are aliases; names that look alike and mean
+something else are in `server/cli_foreign.py`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from types import MappingProxyType
+from typing import NamedTuple
+
+from server.cli_values import (
+    Reader,
+    choice,
+    read_bytes,
+    read_count,
+    read_device,
+    read_length,
+    read_path,
+    read_positive_bytes,
+    read_switch,
+    read_text,
+    read_utilization,
+)
+from server.options import Options
+
+ENV_PREFIX = "SERVER_"
+# Read elsewhere: where samples are written, and which GPU the tests accept or demand.
+OTHER_VARIABLES = ("SERVER_CACHE_DIR", "SERVER_GPU_TESTS", "SERVER_GPU_REQUIRED")
+
+_DTYPES = ("auto", "bfloat16", "float16", "float32")
+_DTYPE_HABITS = {
+    "bf16": "bfloat16",
+    "fp16": "float16",
+    "half": "float16",
+    "fp32": "float32",
+    "float": "float32",
+}
+# Families that are not served are names too: the refusal that follows says why.
+SPEC_METHODS = (
+    *("auto", "dflash", "dspark", "dspine", "dflash2", "domino", "dfly", "dflare", "jetspec"),
+    *("eagle", "eagle3", "p-eagle", "medusa", "mtp", "draft-model"),
+)
+_METHOD_HABITS = {name.upper(): name for name in SPEC_METHODS} | {"draft_model": "draft-model"}
+
+
+class Flag(NamedTuple):
+    """One flag. An empty `metavar` makes it a switch; `example` is a text that it takes.
+
+    `env` is false for a flag that asks for an answer instead of a boot (--help).
+    """
+
+    name: str
+    group: str
+    help: str
+    read: Reader = read_switch
+    metavar: str = ""
+    example: str = "1"
+    aliases: tuple[str, ...] = ()
+    env: bool = True
+
+    @property
+    def field(self) -> str:
+        """The field of `Options` that it sets."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that stands in for it."""
+        return ENV_PREFIX + self.field.upper()
+
+    @property
+    def is_switch(self) -> bool:
+        """True for a flag without a value (--check)."""
+        return not self.metavar
+
+    @property
+    def negation(self) -> str:
+        """The spelling that turns a switch off, or nothing."""
+        return f"--no-{self.name.removeprefix('--')}" if self.is_switch and self.env else ""
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """Every text that means this flag."""
+        return (self.name, *self.aliases, *filter(None, (self.negation,)))
+
+
+_WHAT, _MEMORY, _RUN, _TELL = "what to load", "memory and lengths", "how to run", "what to tell"
+
+FLAGS: tuple[Flag, ...] = (
+    Flag(
+        "--target",
+        _WHAT,
+        "the model that is served: a checkpoint folder, a config.json, or a model name",
+        read_text,
+        "NAME|PATH",
+        "Qwen3-8B",
+        ("--model", "--model-path"),
+    ),
+    Flag(
+        "--draft",
+        _WHAT,
+        "the drafter: a checkpoint folder, a config.json, or a model name; none without it",
+        read_text,
+        "NAME|PATH",
+        "Qwen3-8B-DFlash-b16",
+        ("--draft-model", "--spec-model", "--speculative-draft-model-path"),
+    ),
+    Flag(
+        "--model-dir",
+        _WHAT,
+        "folder in which model names are looked for first",
+        read_path,
+        "PATH",
+        "/models",
+    ),
+    Flag(
+        "--revision",
+        _WHAT,
+        "branch, tag or commit of a model in the Hugging Face cache",
+        read_text,
+        "NAME",
+        "main",
+    ),
+    Flag(
+        "--spec-method",
+        _WHAT,
+        "drafter family; auto reads it from the draft's config, and another name must agree with "
+        "it. Served: dflash, dspark",
+        choice(SPEC_METHODS, _METHOD_HABITS),
+        "auto|FAMILY",
+        "dflash",
+    ),
+    Flag(
+        "--num-speculative-tokens",
+        _WHAT,
+        "tokens drafted in one step, at most the draft's trained block",
+        read_count,
+        "TOKENS",
+        "7",
+        ("--spec-tokens",),
+    ),
+    Flag(
+        "--dtype",
+        _WHAT,
+        "type of weights, activations and KV; auto takes the target's own",
+        choice(_DTYPES, _DTYPE_HABITS),
+        "|".join(_DTYPES),
+        "bfloat16",
+    ),
+    Flag(
+        "--device",
+        _WHAT,
+        "auto takes CUDA where there is one, else the CPU",
+        read_device,
+        "auto|cpu|cuda|cuda:N",
+        "cuda:0",
+    ),
+    Flag(
+        "--gpu-memory-utilization",
+        _MEMORY,
+        "fraction of the device's TOTAL memory that may be used, above 0 and up to 1",
+        read_utilization,
+        "FRACTION",
+        "0.9",
+    ),
+    Flag(
+        "--kv-cache-memory-bytes",
+        _MEMORY,
+        "bytes for the KV pool (or 10GiB, 512MiB); without it: what the limit leaves",
+        read_positive_bytes,
+        "BYTES",
+        "10GiB",
+    ),
+    Flag(
+        "--memory-margin-bytes",
+        _MEMORY,
+        "bytes that are kept free inside the limit (or 150MiB)",
+        read_bytes,
+        "BYTES",
+        "150MiB",
+    ),
+    Flag(
+        "--max-model-len",
+        _MEMORY,
+        "tokens of the longest request; auto takes the longest that fits; without it: the models' "
+        "own limit",
+        read_length,
+        "TOKENS|auto",
+        "32768",
+        ("--context-length",),
+    ),
+    Flag(
+        "--max-num-seqs",
+        _MEMORY,
+        "requests that run at once",
+        read_count,
+        "REQUESTS",
+        "64",
+        ("--max-running-requests",),
+    ),
+    Flag(
+        "--max-num-batched-tokens",
+        _MEMORY,
+        "tokens of one prefill step",
+        read_count,
+        "TOKENS",
+        "8192",
+        ("--chunked-prefill-size",),
+    ),
+    Flag(
+        "--kv-block-size",
+        _MEMORY,
+        "tokens in one block of the KV pool (the draft's block size is another thing)",
+        read_count,
+        "TOKENS",
+        "16",
+        ("--block-size", "--page-size"),
+    ),
+    Flag("--check", _RUN, "give the verdict and stop: no weights are read, no device is touched"),
+    Flag("--exit-after-boot", _RUN, "stop when everything is loaded, instead of holding it"),
+    Flag("--strict", _RUN, "refuse what would only be told: keys that nothing reads"),
+    Flag("--verbose", _TELL, "print notes too"),
+    Flag(
+        "--output-format",
+        _TELL,
+        "text goes to standard error; json is one document on standard output",
+        choice(("text", "json")),
+        "text|json",
+        "json",
+    ),
+    Flag(
+        "--report-file",
+        _TELL,
+        "write the JSON report to this file as well, whatever the outcome",
+        read_path,
+        "PATH",
+        "report.json",
+    ),
+    Flag(
+        "--color",
+        _TELL,
+        "colour; auto obeys NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and the terminal",
+        choice(("auto", "always", "never")),
+        "auto|always|never",
+        "never",
+    ),
+    Flag(
+        "--explain",
+        _TELL,
+        "explain one rule and stop",
+        read_text,
+        "RULE",
+        "SD204",
+        env=False,
+    ),
+    Flag("--list-rules", _TELL, "list every rule and stop", env=False),
+    Flag("--version", _TELL, "print the version and stop", env=False),
+    Flag("--help", _TELL, "print this and stop", aliases=("-h",), env=False),
+)
+
+BY_SPELLING: Mapping[str, Flag] = MappingProxyType(
+    {spelling: flag for flag in FLAGS for spelling in flag.spellings}
+)
+BY_VARIABLE: Mapping[str, Flag] = MappingProxyType({f.variable: f for f in FLAGS if f.env})
+BY_FIELD: Mapping[str, Flag] = MappingProxyType({f.field: f for f in FLAGS})
+
+
+# What `Options` has when nothing is given, by field.
+DEFAULTS: Mapping[str, object] = MappingProxyType(
+    {f.name: f.default for f in fields(Options) if f.name in BY_FIELD and f.name != "target"}
+)

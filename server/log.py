@@ -1,0 +1,65 @@
+"""Tells what happens while it happens: findings and phases, to the console and the report."""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from server.findings import Outcome
+from server.render.console import Console
+from server.report import Phase, Report
+
+
+class Refused(Exception):
+    """The boot ends here; the report already holds why."""
+
+
+class Log:
+    """One boot's voice. Findings are printed at once, so that a later hang cannot hide them."""
+
+    def __init__(self, report: Report, console: Console) -> None:
+        """Findings and phases go to `report`, and to `console` as they come."""
+        self.report = report
+        self.console = console
+        self.current = "start"
+        self._begin, self._age_s = time.monotonic(), _process_age_s()
+
+    def elapsed_s(self) -> float:
+        """Seconds since the process started, the interpreter and imports included."""
+        return self._age_s + time.monotonic() - self._begin
+
+    def tell(self, outcome: Outcome) -> None:
+        """Record what one phase found, and print it."""
+        self.report.add(outcome)
+        for finding in outcome.findings:
+            self.console.finding(finding)
+
+    def require(self, outcome: Outcome) -> None:
+        """Tell `outcome`; raises Refused when it holds an error."""
+        self.tell(outcome)
+        if outcome.refused:
+            raise Refused
+
+    @contextmanager
+    def phase(self, name: str, *, announce: bool = False) -> Iterator[None]:
+        """Time one phase. `announce` prints a line when it starts and when it ends."""
+        self.current, begin = name, time.monotonic()
+        if announce:
+            self.console.line(f"{name} ...")
+        try:
+            yield
+        finally:
+            spent_s = time.monotonic() - begin
+            self.report.phases.append(Phase(name, round(spent_s * 1000, 3)))
+        if announce:
+            self.console.line(f"{name}: {spent_s:.2f} s")
+
+
+def _process_age_s() -> float:
+    """How long this process has run, as the kernel counts it; 0 where it does not say."""
+    try:
+        with open("/proc/self/stat") as stat, open("/proc/uptime") as uptime:
+            ticks = int(stat.read().rsplit(")", 1)[1].split()[19])
+            return float(uptime.read().split()[0]) - ticks / os.sysconf("SC_CLK_TCK")
+    except (OSError, ValueError, IndexError):
+        return 0.0

@@ -1,0 +1,1 @@
+"""Device facts, the memory planner, the profile, the KV pool and the ledger."""

@@ -1,0 +1,66 @@
+"""Opening the device that `find_device` named. Torch is imported from here on."""
+
+from dataclasses import replace
+
+from server.config.rules import finding
+from server.findings import Location, Outcome, outcome_of
+from server.memory.facts import DeviceFacts, DeviceKind, Machine, host_facts, no_device
+from server.memory.source import MemorySource
+
+
+def open_device(
+    facts: DeviceFacts, machine: Machine | None = None
+) -> tuple[MemorySource | None, Outcome]:
+    """A memory source for the device, its `facts` completed; None comes only with an error.
+
+    SD607 when torch cannot be used, SD601 when it sees no such device. An undecided device
+    becomes CUDA where torch sees it, else the host.
+    """
+    machine = machine or Machine()
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        return None, _unusable(f"torch cannot be imported: {_line(error)}")
+    if facts.kind is DeviceKind.CPU:
+        return _host(facts, machine)
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if facts.index < count:
+        return _cuda(facts, machine)
+    built = "for CUDA" if torch.version.cuda or torch.version.hip else "without CUDA"
+    why = f"torch {torch.__version__} is built {built} and sees {count} GPUs"
+    if facts.kind is DeviceKind.UNDECIDED:
+        return _host(host_facts(machine, why), machine)
+    where = Location("device", value=facts.label, source=facts.reason)
+    return None, outcome_of("SD601", (no_device(f"cuda:{facts.index}", why, where),))
+
+
+def _host(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource, Outcome]:
+    from server.memory.host_source import HostSource
+
+    # Importing torch took memory: the figures of before are stale.
+    fresh = host_facts(machine, facts.reason)
+    notes = tuple(dict.fromkeys((*facts.notes, *fresh.notes)))
+    source = HostSource(replace(fresh, notes=notes), machine)
+    return source, outcome_of("SD607", ())
+
+
+def _cuda(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource | None, Outcome]:
+    from server.memory.cuda import open_cuda
+
+    if facts.kind is DeviceKind.UNDECIDED:
+        facts = replace(facts, reason="torch sees it")
+    try:
+        source, outcome = open_cuda(facts, machine)
+    except RuntimeError as error:
+        return None, _unusable(f"cuda:{facts.index} cannot be opened: {_line(error)}")
+    return source, outcome_of("SD607", ()) + outcome
+
+
+def _unusable(message: str) -> Outcome:
+    where = Location("torch", has_value=False)
+    return outcome_of("SD607", (finding("SD607", message, where),))
+
+
+def _line(error: Exception) -> str:
+    """The first line of an error, which is what it says."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,175 @@
+"""The two memory gates. Both ask the one planner; they differ in what is known.
+
+Gate A runs before anything is loaded and uses lower bounds only: it refuses what cannot fit and
+nothing else (NVIDIA/TensorRT-LLM pull request 19466 shows what an early estimate does). Gate B
+runs after the profile, with measured numbers, and is the authority.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from server.config.rules import finding
+from server.findings import Finding, Location, Outcome, outcome_of, skipped
+from server.memory.bill import UNUSED, Charges, Rank
+from server.memory.facts import DeviceFacts
+from server.memory.need import Need
+from server.memory.planner import Plan, PlanRequest, Shortfall, plan
+from server.memory.refusal import Case, refuse, too_busy
+from server.memory.shape import RunShape
+from server.memory.shard import judge_ranks
+from server.memory.suggest import busy
+from server.memory.units import bytes_text, fraction_text
+from server.options import Options
+from server.report import MemoryFacts
+
+_FIT_RULES = ("SD501", "SD502", "SD503")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """What was measured before the pool is sized.
+
+    `runtime_bytes`: what this process holds besides weights; `free_bytes`: free now, with the
+    weights loaded. Logits and graphs are 0 where the measured step contains them.
+    """
+
+    runtime_bytes: int
+    activation_bytes: int
+    free_bytes: int
+    verify_logits_bytes: int = 0
+    graphs_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class GateResult:
+    """What a gate decided. `memory` holds the ledger, also of a refusal; `plan` None if refused."""
+
+    plan: Plan | None
+    memory: MemoryFacts | None
+    outcome: Outcome
+
+
+def gate_a(facts: DeviceFacts, need: Need, options: Options) -> GateResult:
+    """Refuse what cannot fit, before anything is loaded: weights, margin and the smallest pool.
+
+    Runs again once CUDA tells its own total; where no total is known, the fit is skipped.
+    """
+    heads = need.num_attention_heads, need.layout.target.num_kv_heads, need.ranks
+    outcome = outcome_of("SD505", judge_ranks(*heads))
+    if outcome.refused:
+        reason = f"waits on {outcome.findings[0].rule}"
+        return GateResult(None, None, outcome + _skip_fit(reason))
+    if facts.total_bytes is None:
+        reason = "the device's memory is not known yet"
+        return GateResult(None, None, outcome + _skip_fit(reason))
+    charges = Charges(
+        target_weights_bytes=need.weights.target_bytes,
+        draft_weights_bytes=need.weights.draft_bytes,
+        margin_bytes=options.memory_margin_bytes,
+    )
+    ceiling = None if facts.free_bytes is None else facts.free_bytes + facts.own_bytes
+    request = plan_request(need, options, Rank(facts.total_bytes, charges, ceiling), None)
+    return _fits(Case(facts, need, options, measured=False), request, outcome)
+
+
+def _fits(case: Case, request: PlanRequest, before: Outcome) -> GateResult:
+    """What can never fit is told before what does not fit just now."""
+    roomy = tuple(replace(rank, ceiling_bytes=None) for rank in request.ranks)
+    never = plan(replace(request, ranks=roomy))
+    if isinstance(never, Shortfall):
+        return _refused(case, never, request.ranks, before)
+    found = plan(request)
+    if isinstance(found, Shortfall):
+        return _refused(case, found, request.ranks, before)
+    if case.facts.exact and busy(request):
+        return _refusal(case, too_busy(case, request, 0), found, before)
+    return GateResult(found, memory_facts(case, found), before + _passed_fit())
+
+
+def gate_b(
+    facts: DeviceFacts, need: Need, options: Options, shape: RunShape, measured: Measured
+) -> GateResult:
+    """Size the pool from measured numbers, or refuse with the same ledger."""
+    charges = Charges(
+        runtime_bytes=measured.runtime_bytes,
+        target_weights_bytes=need.weights.target_bytes,
+        draft_weights_bytes=need.weights.draft_bytes,
+        activation_bytes=measured.activation_bytes,
+        verify_logits_bytes=measured.verify_logits_bytes,
+        graphs_bytes=measured.graphs_bytes,
+        margin_bytes=options.memory_margin_bytes,
+    )
+    ceiling = measured.free_bytes + charges.resident_bytes
+    rank = Rank(facts.total_bytes or 0, charges, ceiling)
+    found = plan(plan_request(need, options, rank, shape.max_num_seqs))
+    case = Case(facts, need, options)
+    if isinstance(found, Shortfall):
+        return _refused(case, found, (rank,), Outcome())
+    idle = outcome_of("SD511", _idle(found, shape))
+    return GateResult(found, memory_facts(case, found), _passed_fit() + idle)
+
+
+def plan_request(need: Need, options: Options, rank: Rank, max_num_seqs: int | None) -> PlanRequest:
+    """The request that these settings make; without a length, the model's own limit is served."""
+    return PlanRequest(
+        layout=need.layout,
+        utilization=options.gpu_memory_utilization,
+        ranks=(rank,) * need.ranks,
+        max_model_len=options.max_model_len or need.limits.tokens,
+        fit_length=options.auto_max_model_len,
+        max_num_seqs=max_num_seqs,
+        kv_cache_bytes=options.kv_cache_memory_bytes,
+    )
+
+
+def memory_facts(case: Case, found: Plan | Shortfall) -> MemoryFacts:
+    """The ledger as it is reported."""
+    facts = case.facts
+    tenants = f"{len(facts.tenants)} processes hold memory of this device, says NVML"
+    return MemoryFacts(
+        device=facts.label,
+        total_bytes=facts.total_bytes or 0,
+        limit_bytes=found.limit_bytes,
+        utilization=fraction_text(case.options.gpu_memory_utilization),
+        ledger=found.ledger,
+        kv=found.kv if isinstance(found, Plan) else None,
+        notes=(facts.reason, *facts.notes, *((tenants,) if facts.tenants else ())),
+    )
+
+
+def _refused(
+    case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...], before: Outcome
+) -> GateResult:
+    return _refusal(case, refuse(case, shortfall, ranks), shortfall, before)
+
+
+def _refusal(case: Case, refusal: Finding, found: Plan | Shortfall, before: Outcome) -> GateResult:
+    others = [skipped(r, f"waits on {refusal.rule}") for r in _FIT_RULES if r != refusal.rule]
+    outcome = sum(others, before + outcome_of(refusal.rule, (refusal,)))
+    return GateResult(None, memory_facts(case, found), outcome)
+
+
+def _idle(found: Plan, shape: RunShape) -> Iterator[Finding]:
+    """SD511: more than 5 % of the limit stays unused."""
+    unused = next(line for line in found.ledger if line.line == UNUSED).billed_bytes
+    if unused * 20 <= found.limit_bytes:
+        return
+    kv = found.kv
+    yield finding(
+        "SD511",
+        f"{bytes_text(unused)} of {bytes_text(found.limit_bytes)} stay unused",
+        Location("unused", value=unused, source="in bytes"),
+        Location(
+            "pool",
+            value=kv.usable_tokens,
+            source=f"tokens, all that {shape.max_num_seqs} requests of {kv.max_model_len} can use",
+        ),
+    )
+
+
+def _skip_fit(reason: str) -> Outcome:
+    return sum((skipped(rule, reason) for rule in _FIT_RULES), Outcome())
+
+
+def _passed_fit() -> Outcome:
+    return sum((outcome_of(rule, ()) for rule in _FIT_RULES), Outcome())

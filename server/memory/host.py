@@ -1,0 +1,99 @@
+"""Host memory: what there is, what is free, and what this process holds. Standard library only.
+
+Every figure is read from /proc and the control groups; `proc` and `cgroup` can be other folders.
+"""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from server.memory.cgroup import Bound, cgroup_bounds, read_text
+from server.memory.units import bytes_text
+
+PROC = Path("/proc")
+CGROUP = Path("/sys/fs/cgroup")
+
+# What each process limit counts, as /proc/self/limits and /proc/self/status name it.
+_RLIMITS = (("Max address space", "VmSize"), ("Max data size", "VmData"))
+
+
+@dataclass(frozen=True, slots=True)
+class HostMemory:
+    """Host memory as it binds this process. `notes` say what binds below the machine's own."""
+
+    total_bytes: int
+    available_bytes: int
+    notes: tuple[str, ...] = ()
+
+
+def read_host(proc: Path = PROC, cgroup: Path = CGROUP) -> HostMemory:
+    """The smallest of all bounds: the machine, the control groups, the process's limits.
+
+    "Available" is used rather than "free": the page cache, which reading the weights fills, can
+    be had back (vllm-project/vllm issue 35920). Swap is not counted.
+    """
+    machine = _machine(proc)
+    bounds = (machine, *cgroup_bounds(proc, cgroup), *_rlimits(proc))
+    total = min(bound.limit_bytes for bound in bounds)
+    available = min(bound.available_bytes for bound in bounds)
+    notes = tuple(
+        f"{bound.source} limits host memory to {bytes_text(bound.limit_bytes)}"
+        for bound in bounds[1:]
+        if bound.limit_bytes < machine.limit_bytes
+    )
+    return HostMemory(total, available, tuple(dict.fromkeys(notes)))
+
+
+def resident_bytes(proc: Path = PROC) -> int:
+    """What this process holds and the kernel cannot drop: anonymous and shared pages."""
+    status = _fields(proc / "self/status")
+    return status.get("RssAnon", 0) + status.get("RssShmem", 0)
+
+
+def reset_high_water(proc: Path = PROC) -> bool:
+    """Start a new high-water mark of resident memory; False where the kernel does not let us."""
+    try:
+        (proc / "self/clear_refs").write_text("5", encoding="ascii")
+    except OSError:
+        return False
+    return True
+
+
+def high_water_bytes(proc: Path = PROC) -> int:
+    """The largest resident size since the mark was reset, file pages included."""
+    return _fields(proc / "self/status").get("VmHWM", 0)
+
+
+def resident_set_bytes(proc: Path = PROC) -> int:
+    """The resident size now, counted as the high-water mark counts it."""
+    return _fields(proc / "self/status").get("VmRSS", 0)
+
+
+def _machine(proc: Path) -> Bound:
+    memory = _fields(proc / "meminfo")
+    total = memory.get("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    # Kernels before 3.14 do not state MemAvailable; the free pages are a lower bound of it.
+    available = memory.get("MemAvailable", memory.get("MemFree", total))
+    return Bound("the machine", total, total - available)
+
+
+def _rlimits(proc: Path) -> list[Bound]:
+    status = _fields(proc / "self/status")
+    found = []
+    for line in read_text(proc / "self/limits").splitlines():
+        for label, used in _RLIMITS:
+            soft = line.removeprefix(label).split()
+            if line.startswith(label) and soft and soft[0].isascii() and soft[0].isdigit():
+                found.append(Bound(f"process limit ({label})", int(soft[0]), status.get(used, 0)))
+    return found
+
+
+def _fields(path: Path) -> dict[str, int]:
+    """The "Name:  123 kB" lines of a kernel file, in bytes."""
+    fields = {}
+    for line in read_text(path).splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if len(words) == 2 and words[1] == "kB" and words[0].isdigit():
+            fields[name] = int(words[0]) * 1024
+    return fields

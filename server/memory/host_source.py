@@ -1,0 +1,144 @@
+"""Host memory as a memory source: resident pages, and two views of a step's peak."""
+
+import ctypes
+import gc
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from server.memory.facts import DeviceFacts, Machine
+from server.memory.host import (
+    high_water_bytes,
+    read_host,
+    reset_high_water,
+    resident_bytes,
+    resident_set_bytes,
+)
+from server.memory.source import Peak
+
+# What the resident size moves by on its own: heaps that the C library keeps per thread, and
+# huge pages. Below this it says nothing about a step.
+RESIDENT_NOISE_BYTES = 64 * 2**20
+
+
+class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the bytes of storages that operators create inside the block and that still live.
+
+    It does not see scratch memory inside a kernel; the kernel's high-water mark does.
+    """
+
+    def __init__(self) -> None:
+        """Start at zero."""
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.live_bytes = 0
+        self.peak_bytes = 0
+        self._known: set[int] = set()
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch would import torch._dynamo for this mode: seconds and memory in mid-measurement."""
+        return False
+
+    def __torch_dispatch__(  # noqa: D105  (torch's hook)
+        self,
+        func: Any,  # noqa: ANN401
+        types: Any,  # noqa: ANN401
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:  # noqa: ANN401
+        given = {_key(tensor) for tensor in tree_leaves((args, kwargs)) if _counts(tensor)}
+        result = func(*args, **(kwargs or {}))
+        for tensor in tree_leaves(result):
+            if _counts(tensor) and _key(tensor) not in given:
+                self._add(tensor)
+        return result
+
+    def _add(self, tensor: torch.Tensor) -> None:
+        storage, key = tensor.untyped_storage(), _key(tensor)
+        if key in self._known:
+            return
+        self._known.add(key)
+        self.live_bytes += storage.nbytes()
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes)
+        weakref.finalize(storage, self._drop, key, storage.nbytes()).atexit = False
+
+    def _drop(self, key: int, size_bytes: int) -> None:
+        self._known.discard(key)
+        self.live_bytes -= size_bytes
+
+
+class HostSource:
+    """The host. `facts` are those of `host_facts`; `machine` says where the kernel is asked."""
+
+    def __init__(self, facts: DeviceFacts, machine: Machine) -> None:
+        """Nothing is opened: the host is always there."""
+        self.facts = facts
+        self._machine = machine
+        self.torch_device = torch.device("cpu")
+
+    @property
+    def total_bytes(self) -> int:
+        """The smallest bound on host memory."""
+        return self.facts.total_bytes or 0
+
+    def free_bytes(self) -> int:
+        """What is available now under every bound."""
+        return read_host(self._machine.proc, self._machine.cgroup).available_bytes
+
+    def used_by_us_bytes(self) -> int:
+        """Anonymous and shared resident pages of this process."""
+        return resident_bytes(self._machine.proc)
+
+    def allocated_bytes(self) -> int:
+        """The resident pages: the C library does not tell its allocations apart."""
+        return self.used_by_us_bytes()
+
+    def settle(self) -> None:
+        """Collect garbage, and have the C library return what it keeps for later."""
+        gc.collect()
+        _trim()
+
+    @contextmanager
+    def peak(self) -> Iterator[Peak]:
+        """Two views: storages that torch creates, and the kernel's resident high-water mark.
+
+        The first is exact and repeatable, but blind to scratch memory; the second is kept where
+        it is larger by more than its noise.
+        """
+        found = Peak()
+        _trim()
+        start_bytes = resident_set_bytes(self._machine.proc)
+        marked = reset_high_water(self._machine.proc)
+        with StorageCounter() as counter:
+            yield found
+        found.views["torch storages"] = counter.peak_bytes
+        grown = high_water_bytes(self._machine.proc) - start_bytes
+        if marked and grown > counter.peak_bytes + RESIDENT_NOISE_BYTES:
+            found.views["resident pages"] = grown
+
+
+def _counts(value: object) -> bool:
+    """True for a tensor with memory of its own kind (not meta, not sparse)."""
+    return (
+        isinstance(value, torch.Tensor)
+        and value.layout is torch.strided
+        and value.device.type != "meta"
+    )
+
+
+def _key(tensor: torch.Tensor) -> int:
+    """What identifies a storage while it lives."""
+    return int(tensor.untyped_storage()._cdata)
+
+
+def _trim() -> None:
+    """glibc keeps freed memory for later; other C libraries have no such call."""
+    try:
+        ctypes.CDLL(None).malloc_trim(0)
+    except (AttributeError, OSError):
+        return

@@ -1,0 +1,19 @@
+"""Which exceptions mean that a device has no memory left. Nothing else may be called that."""
+
+import torch
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True for torch's out-of-memory error, Python's, and that of torch's host allocator.
+
+    The host allocator raises a plain RuntimeError that only its text tells apart. Servers that
+    took any error for this one hid the cause (huggingface/text-generation-inference issue 1164).
+    """
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+
+
+def first_line(error: BaseException) -> str:
+    """What the allocator says, without its advice."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,50 @@
+"""How heads are divided over tensor-parallel ranks. Pure integers.
+
+KV heads divide evenly, or are replicated when there are more ranks than heads; every other ratio
+is refused, since a rounded head count gives a pool of the wrong size (huggingface/transformers
+pull request 48566).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from server.config.geometry import KvGeometry
+from server.config.rules import finding
+from server.findings import Finding, Location
+
+
+def kv_heads_per_rank(num_kv_heads: int, ranks: int) -> int | None:
+    """KV heads that each of `ranks` keeps, or None when they neither divide nor replicate."""
+    if num_kv_heads % ranks == 0:
+        return num_kv_heads // ranks
+    return 1 if ranks % num_kv_heads == 0 else None
+
+
+def valid_ranks(num_attention_heads: int, num_kv_heads: int) -> tuple[int, ...]:
+    """Every tensor-parallel size that these heads allow."""
+    return tuple(
+        ranks
+        for ranks in range(1, num_attention_heads + 1)
+        if num_attention_heads % ranks == 0 and kv_heads_per_rank(num_kv_heads, ranks)
+    )
+
+
+def shard_geometry(geometry: KvGeometry, ranks: int) -> KvGeometry:
+    """The geometry of one rank. Raises ValueError when the KV heads cannot be shared out."""
+    heads = kv_heads_per_rank(geometry.num_kv_heads, ranks)
+    if heads is None:
+        raise ValueError(f"{geometry.num_kv_heads} KV heads over {ranks} ranks")
+    return replace(geometry, num_kv_heads=heads)
+
+
+def judge_ranks(num_attention_heads: int, num_kv_heads: int, ranks: int) -> Iterator[Finding]:
+    """SD505: the heads cannot be shared out over `ranks`."""
+    valid = valid_ranks(num_attention_heads, num_kv_heads)
+    if ranks not in valid:
+        yield finding(
+            "SD505",
+            f"{num_attention_heads} attention heads and {num_kv_heads} KV heads do not divide "
+            f"over {ranks} ranks, valid are {', '.join(map(str, valid))}",
+            Location("target", value=num_attention_heads, source="num_attention_heads"),
+            Location("target", value=num_kv_heads, source="num_key_value_heads"),
+        )

@@ -1,0 +1,61 @@
+"""Where the planner's integers come from once torch is there: one protocol, any device."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from server.memory.facts import DeviceFacts
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(slots=True)
+class Peak:
+    """The growth of memory inside a measured block, filled in when the block ends.
+
+    `views` names each independent measurement; the bill takes the largest.
+    """
+
+    views: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def growth_bytes(self) -> int:
+        """The largest view, never below 0."""
+        return max(0, *self.views.values()) if self.views else 0
+
+
+class MemorySource(Protocol):
+    """One opened device. All sizes are bytes."""
+
+    @property
+    def facts(self) -> DeviceFacts:
+        """The device as it is known now, with exact totals."""
+
+    @property
+    def torch_device(self) -> "torch.device":
+        """The device as torch names it."""
+
+    @property
+    def total_bytes(self) -> int:
+        """The total that utilization is a fraction of."""
+
+    def free_bytes(self) -> int:
+        """What is free now."""
+
+    def used_by_us_bytes(self) -> int:
+        """What this process holds of the device now."""
+
+    def allocated_bytes(self) -> int:
+        """What the allocator has handed out to us now, without its cache."""
+
+    def settle(self) -> None:
+        """Give back what is cached but not used, so that the figures mean something."""
+
+    def peak(self) -> AbstractContextManager[Peak]:
+        """Measure how far memory grows above its start within the block."""
+
+
+def others_bytes(source: MemorySource) -> int:
+    """What others hold of the device now."""
+    return source.total_bytes - source.free_bytes() - source.used_by_us_bytes()

@@ -1,0 +1,1 @@
+"""Torch modules of the target and the block drafter, their KV pool, and greedy decoding."""

@@ -1,0 +1,36 @@
+"""Building a model without memory, then giving its weights their final place."""
+
+import torch
+from torch import Tensor, nn
+
+from server.config.records import BlockDraft, TargetConfig
+from server.model.dflash import BlockDrafter
+from server.model.qwen3 import Qwen3Target
+
+
+def build_target(config: TargetConfig) -> Qwen3Target:
+    """The target on the meta device: names and shapes, no memory."""
+    with torch.device("meta"):
+        return Qwen3Target(config)
+
+
+def build_drafter(draft: BlockDraft, target_hidden_size: int) -> BlockDrafter:
+    """The drafter on the meta device: names and shapes, no memory."""
+    with torch.device("meta"):
+        return BlockDrafter(draft, target_hidden_size)
+
+
+def materialise(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:
+    """Give every weight of a meta module uninitialised memory on `device`, in `dtype`.
+
+    Raises torch's out-of-memory error when the device has no room.
+    """
+    module.to(dtype=dtype)
+    module.to_empty(device=device)
+    module.requires_grad_(False)
+    module.eval()
+
+
+def final_tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Checkpoint name to the tensor that the loader must fill, for every weight."""
+    return {name: weight.detach() for name, weight in module.named_parameters()}

@@ -1,0 +1,67 @@
+"""Greedy decoding of one sequence: without any pool, and over the paged pool."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from server.model.attention import PagedContext, WholeContext
+from server.model.kv import BlockTable, KvPool, Span
+from server.model.qwen3 import Qwen3Target
+
+PREFILL_CHUNK_TOKENS = 512
+
+
+def as_tokens(tokens: Sequence[int], device: torch.device) -> Tensor:
+    """Token ids as an int64 tensor `[len(tokens)]`."""
+    return torch.tensor(tokens, dtype=torch.int64, device=device)
+
+
+@torch.inference_mode()
+def whole_logits(target: Qwen3Target, tokens: Sequence[int]) -> Tensor:
+    """Next-token logits `[vocab]` after `tokens`, all of them computed anew, no pool involved."""
+    context = WholeContext(len(tokens), target.device)
+    step = target(as_tokens(tokens, target.device), context)
+    return target.logits(step.hidden[-1])
+
+
+def decode_whole(target: Qwen3Target, prompt: Sequence[int], new_tokens: int) -> list[int]:
+    """Greedy tokens, each from a full forward over the whole prefix: the reference path."""
+    tokens = list(prompt)
+    for _ in range(new_tokens):
+        tokens.append(int(whole_logits(target, tokens).argmax()))
+    return tokens[len(prompt) :]
+
+
+@dataclass(frozen=True, slots=True)
+class PagedSequence:
+    """One sequence of a target over a pool. Its steps raise KvPoolError past the table's end."""
+
+    target: Qwen3Target
+    pool: KvPool
+    table: BlockTable
+
+    @torch.inference_mode()
+    def logits(self, tokens: Sequence[int], start: int) -> Tensor:
+        """Next-token logits `[vocab]` after `tokens`, which begin at position `start`.
+
+        The pool must hold the positions before `start`; afterwards it holds these too.
+        """
+        context = PagedContext(self.pool.target, [Span(start, len(tokens), self.table)])
+        step = self.target(as_tokens(tokens, self.target.device), context)
+        return self.target.logits(step.hidden[-1])
+
+    def decode(
+        self, prompt: Sequence[int], new_tokens: int, chunk_tokens: int = PREFILL_CHUNK_TOKENS
+    ) -> list[int]:
+        """Greedy tokens: the prompt in chunks of at most `chunk_tokens`, then a row a step."""
+        tokens = list(prompt)
+        known = 0
+        while len(tokens) < len(prompt) + new_tokens:
+            rows = tokens[known : known + chunk_tokens]
+            logits = self.logits(rows, known)
+            known += len(rows)
+            if known == len(tokens):
+                tokens.append(int(logits.argmax()))
+        return tokens[len(prompt) :]

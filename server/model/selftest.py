@@ -1,0 +1,193 @@
+"""A short decode on the loaded weights and the real pool: three paths, one answer.
+
+The reference computes every step from scratch without a pool. Decoding over the pool and
+speculative rounds must choose the same tokens. Rounding differs between the paths, so two tokens
+whose logits the reference cannot tell apart in its dtype count as a tie, which is reported.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import sqrt
+from time import perf_counter
+
+import torch
+from torch import Tensor
+
+from server.config.geometry import RESERVED_BLOCKS
+from server.model.decode import PagedSequence, decode_whole, whole_logits
+from server.model.dflash import BlockDrafter
+from server.model.kv import BlockTable, KvPool
+from server.model.qwen3 import Qwen3Target
+from server.model.speculate import Speculation, Speculator
+
+PROMPT_TOKENS = 20
+NEW_TOKENS = 28
+
+# The prompt goes in by chunks of this size, so that a chunk after the first is tested too.
+CHUNK_TOKENS = 12
+
+
+class SelfTestFailed(RuntimeError):
+    """The paths disagree by more than rounding, or a model computes what is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class SelfTest:
+    """What a passed self-test did.
+
+    `paged_steps` and `speculative_steps`: how many of the `new_tokens` steps each path agreed on
+    before the end or a tie; `offered` and `accepted`: drafts per speculative round; `remarks`:
+    ties, and why a part did not run; `ms`: wall time.
+    """
+
+    prompt_tokens: int
+    new_tokens: int
+    paged_steps: int
+    speculative_steps: int
+    offered: tuple[int, ...]
+    accepted: tuple[int, ...]
+    remarks: tuple[str, ...]
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Expected:
+    """The reference's answer."""
+
+    target: Qwen3Target
+    prompt: Sequence[int]
+    tokens: Sequence[int]
+
+    def agreed(self, path: str, got: Sequence[int]) -> tuple[int, tuple[str, ...]]:
+        """Steps that agree, and a remark on a tie. Raises SelfTestFailed on a difference."""
+        if len(got) != len(self.tokens):
+            raise SelfTestFailed(f"{path} made {len(got)} tokens, {len(self.tokens)} were asked")
+        for step, (right, taken) in enumerate(zip(self.tokens, got, strict=True)):
+            if right != taken:
+                return step, (self._tie(path, step, taken),)
+        return len(got), ()
+
+    def _tie(self, path: str, step: int, taken: int) -> str:
+        """The remark on a tie at `step`. Raises SelfTestFailed when it is none."""
+        right = self.tokens[step]
+        logits = whole_logits(self.target, [*self.prompt, *self.tokens[:step]])
+        gap = float(logits[right] - logits[taken])
+        tolerance = tie_tolerance(self.target, logits)
+        told = (
+            f"{path} takes token {taken} at step {step}, the forward without a pool {right}; "
+            f"their logits differ by {gap:.3g}, rounding explains {tolerance:.3g}"
+        )
+        if gap > tolerance:
+            raise SelfTestFailed(told)
+        return f"tie: {told}"
+
+
+def tie_tolerance(target: Qwen3Target, logits: Tensor) -> float:
+    """How far two ways to compute the same logits may lie apart by rounding alone.
+
+    Each layer rounds the residual stream twice by at most eps / 2, like a random walk, in either
+    path: sqrt(layers) * eps together. To the weights' eps comes that of summing `hidden_size`
+    products in the accumulator's precision. Relative to the largest logit.
+    """
+    config = target.config
+    accumulator = torch.promote_types(target.dtype, torch.float32)
+    summing = torch.finfo(accumulator).eps * sqrt(config.hidden_size)
+    relative = sqrt(config.num_hidden_layers) * (torch.finfo(target.dtype).eps + summing)
+    return relative * float(logits.abs().max())
+
+
+def self_test(
+    target: Qwen3Target,
+    drafter: BlockDrafter | None,
+    pool: KvPool,
+    max_model_len: int,
+    draft_tokens: int | None = None,
+) -> SelfTest:
+    """Decode a fixed prompt by every path and compare; the blocks used are zero afterwards.
+
+    Lengths stay within `max_model_len` and the pool. `draft_tokens` caps the drafts of a round.
+    Raises SelfTestFailed, and KvPoolError when the pool has no room for one token.
+    """
+    began = perf_counter()
+    prompt_tokens, new_tokens = _lengths(drafter, pool, max_model_len)
+    prompt = [(101 + 7919 * i) % target.config.vocab_size for i in range(prompt_tokens)]
+    expected = _Expected(target, prompt, decode_whole(target, prompt, new_tokens))
+    _require_finite("the target's logits", whole_logits(target, prompt))
+    paged_steps, remarks = _paged(expected, pool)
+    if not new_tokens:
+        remarks += (f"no room for a new token in {max_model_len} tokens: nothing compared",)
+    speculation, steps = Speculation((), (), ()), 0
+    if drafter is not None:
+        speculator = Speculator.of(target, drafter, pool, draft_tokens)
+        speculation, steps, ties = _speculative(expected, speculator)
+        remarks += ties
+    return SelfTest(
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        paged_steps=paged_steps,
+        speculative_steps=steps,
+        offered=speculation.offered,
+        accepted=speculation.accepted,
+        remarks=remarks,
+        ms=(perf_counter() - began) * 1000,
+    )
+
+
+def _lengths(drafter: BlockDrafter | None, pool: KvPool, max_model_len: int) -> tuple[int, int]:
+    """Prompt and new tokens that fit; a block's rows reach past the last token."""
+    tail = 0 if drafter is None else drafter.config.block_size
+    room = min(max_model_len, pool.usable_tokens - tail)
+    prompt = max(1, min(PROMPT_TOKENS, room // 2))
+    return prompt, max(0, min(NEW_TOKENS, room - prompt))
+
+
+def _paged(expected: _Expected, pool: KvPool) -> tuple[int, tuple[str, ...]]:
+    """Decode over the pool, on blocks from both of its ends."""
+    table = _poisoned(pool, _ends(pool), len(expected.prompt) + len(expected.tokens))
+    sequence = PagedSequence(expected.target, pool, table)
+    got = sequence.decode(expected.prompt, len(expected.tokens), CHUNK_TOKENS)
+    pool.fill(table, 0.0)
+    return expected.agreed("paged decoding", got)
+
+
+def _speculative(
+    expected: _Expected, speculator: Speculator
+) -> tuple[Speculation, int, tuple[str, ...]]:
+    """Speculative rounds, on blocks from the middle of the pool outwards."""
+    pool, new_tokens = speculator.pool, len(expected.tokens)
+    middle_out = reversed(list(_ends(pool)))
+    reach = len(expected.prompt) + new_tokens + speculator.drafter.config.block_size
+    table = _poisoned(pool, middle_out, reach)
+    made = speculator.run(table, expected.prompt, new_tokens)
+    if new_tokens > 0:
+        hidden = speculator.block_hidden(table, [*expected.prompt, *made.tokens])
+        _require_finite("the drafter's hidden states", hidden)
+    pool.fill(table, 0.0)
+    steps, ties = expected.agreed("speculative decoding", made.tokens)
+    return made, steps, ties
+
+
+def _ends(pool: KvPool) -> Iterator[int]:
+    """The usable block ids from both ends towards the middle: last, first, last but one, ..."""
+    low, high = RESERVED_BLOCKS, pool.shape.num_blocks - 1
+    while low <= high:
+        yield high
+        if low < high:
+            yield low
+        low, high = low + 1, high - 1
+
+
+def _poisoned(pool: KvPool, ids: Iterable[int], tokens: int) -> BlockTable:
+    """A table over the first of `ids`, filled with NaN: what is read before it is written shows."""
+    blocks = -(-tokens // pool.shape.block_tokens)
+    table = pool.table(list(islice(ids, blocks)))
+    pool.fill(table, float("nan"))
+    return table
+
+
+def _require_finite(what: str, values: Tensor) -> None:
+    """Raise SelfTestFailed when a value is infinite or not a number."""
+    wrong = int((~torch.isfinite(values)).sum())
+    if wrong:
+        raise SelfTestFailed(f"{what}: {wrong} of {values.numel()} values are not finite")

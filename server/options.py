@@ -1,0 +1,45 @@
+"""The settings of one boot, each with the place it came from. Standard library only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from types import MappingProxyType
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the operator asked for. None means "not set: the boot decides and says why".
+
+    `sources` maps a field name to where its value came from: "flag --draft",
+    "env SERVER_DRAFT" or "default".
+    """
+
+    target: str
+    draft: str | None = None
+    model_dir: Path | None = None
+    revision: str | None = None
+    spec_method: str = "auto"
+    num_speculative_tokens: int | None = None
+    device: str = "auto"
+    dtype: str = "auto"
+    gpu_memory_utilization: Fraction = Fraction(9, 10)
+    kv_cache_memory_bytes: int | None = None
+    memory_margin_bytes: int = 150 * 2**20
+    max_model_len: int | None = None
+    auto_max_model_len: bool = False
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    kv_block_size: int = 16
+    check: bool = False
+    exit_after_boot: bool = False
+    strict: bool = False
+    verbose: bool = False
+    output_format: str = "text"
+    report_file: Path | None = None
+    color: str = "auto"
+    sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def source(self, name: str) -> str:
+        """Where setting `name` came from, in words."""
+        return self.sources.get(name, "default")

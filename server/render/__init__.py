@@ -1,0 +1,1 @@
+"""Turns findings and reports into text and JSON. Nothing here judges, reads or measures."""

@@ -1,0 +1,158 @@
+"""Everything that one boot can tell, as plain data. Standard library only.
+
+`server/startup.py` fills a `Report`; `server/render/` turns it into text and JSON. Bytes are
+integers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from server.findings import (
+    Check,
+    CheckStatus,
+    ExitCode,
+    Finding,
+    JsonValue,
+    Outcome,
+    Severity,
+    Verdict,
+    exit_code_of,
+    verdict_of,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftFacts:
+    """The draft as it was asked for and found. `family` and `schema` are ids, or None."""
+
+    asked: str
+    path: str | None = None
+    family: str | None = None
+    schema: str | None = None
+    layout: str | None = None
+    candidates: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetFacts:
+    """The target as it was asked for and found."""
+
+    asked: str
+    path: str | None = None
+    architecture: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerLine:
+    """One line of the memory ledger. Billed lines sum to the limit.
+
+    `measured_bytes` is None where nothing was measured (a reserve, say); `note` says what the
+    line counts.
+    """
+
+    line: str
+    billed_bytes: int
+    measured_bytes: int | None = None
+    note: str = ""
+
+    @property
+    def difference_bytes(self) -> int | None:
+        """Measured minus billed, or None when nothing was measured."""
+        return None if self.measured_bytes is None else self.measured_bytes - self.billed_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class KvFacts:
+    """The KV pool. `usable_tokens` excludes the reserved blocks; lengths are in tokens."""
+
+    target_bytes_per_token: int
+    draft_bytes_per_token: int
+    block_tokens: int
+    block_bytes: int
+    num_blocks: int
+    reserved_blocks: int
+    usable_tokens: int
+    max_model_len: int
+    full_length_requests: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFacts:
+    """The device and its ledger. `notes` are one-line remarks (NVML, neighbours, reasons)."""
+
+    device: str
+    total_bytes: int
+    limit_bytes: int
+    utilization: str
+    ledger: tuple[LedgerLine, ...] = ()
+    kv: KvFacts | None = None
+    unexplained_bytes: int | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of the boot and how long it took."""
+
+    name: str
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFacts:
+    """One setting as it is in force, with where it came from."""
+
+    value: JsonValue
+    source: str
+
+
+_WORST = (CheckStatus.FAIL, CheckStatus.WARN, CheckStatus.SKIP, CheckStatus.PASS)
+
+
+@dataclass(slots=True)
+class Report:
+    """What is known so far; renderers read it at any time, also half-way.
+
+    `not_done` holds clauses for the verdict line ("target not loaded"). `ended_by_signal` is the
+    number of the signal that ended the boot before its verdict.
+    """
+
+    draft: DraftFacts | None = None
+    target: TargetFacts | None = None
+    settings: dict[str, SettingFacts] = field(default_factory=dict)
+    checks: dict[str, Check] = field(default_factory=dict)
+    findings: list[Finding] = field(default_factory=list)
+    memory: MemoryFacts | None = None
+    self_test: Mapping[str, JsonValue] | None = None
+    phases: list[Phase] = field(default_factory=list)
+    not_done: list[str] = field(default_factory=list)
+    elapsed_s: float = 0.0
+    ended_by_signal: int | None = None
+
+    def add(self, outcome: Outcome) -> None:
+        """Append what one phase found. Of a rule that ran twice the worse status is kept."""
+        self.findings.extend(outcome.findings)
+        for check in outcome.checks:
+            known = self.checks.get(check.rule)
+            if known is None or _WORST.index(check.status) < _WORST.index(known.status):
+                self.checks[check.rule] = check
+
+    @property
+    def refused(self) -> bool:
+        """True when at least one error was found."""
+        return any(f.severity is Severity.ERROR for f in self.findings)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that the findings ask for; 128 + n when signal n ended the boot."""
+        asked = exit_code_of(self.findings)
+        if self.ended_by_signal is not None and asked is ExitCode.OK:
+            return 128 + self.ended_by_signal
+        return int(asked)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Accept, refuse or error. A boot that a signal ended was not judged to its end."""
+        found = verdict_of(self.findings)
+        ended = self.ended_by_signal is not None and found is Verdict.ACCEPT
+        return Verdict.ERROR if ended else found

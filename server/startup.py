@@ -1,0 +1,180 @@
+"""The boot: one visible list of phases, and the process around it."""
+
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+from server import cli, gate
+from server.cache import cache_folder
+from server.config.rules import finding
+from server.findings import ExitCode, Outcome, outcome_of
+from server.log import Log, Refused
+from server.options import Options
+from server.render.console import Console
+from server.render.files import why_unwritable, write_report
+from server.render.json import report_json
+from server.render.ledger import render_memory
+from server.render.style import style_of
+from server.render.text import render_settings, render_summary, render_verdict
+from server.report import Report
+
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+NOT_LOADED = "target not loaded, device not touched"
+
+
+class Interrupted(BaseException):
+    """SIGTERM or SIGINT arrived; `number` is the signal's."""
+
+    def __init__(self, number: int) -> None:
+        """Remember which signal it was."""
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def boot(options: Options, log: Log) -> object | None:
+    """Run every phase in order; what comes back holds the models and the pool.
+
+    None when the boot ends at the gate (--check). Raises Refused when a phase refuses.
+    """
+    with log.phase("draft config"):
+        found = gate.read_draft_config(options, log)
+    with log.phase("servable"):
+        servable = gate.refuse_unservable(found, log)
+    with log.phase("target config"):
+        pair = gate.read_target_config(servable, log)
+    with log.phase("tensor headers"):
+        headers = gate.read_tensor_headers(pair, log)
+    if not options.check:
+        gate.require_weights(headers, log)
+    admission = gate.admit(headers, log)
+    if log.report.refused:
+        raise Refused
+    if options.check:
+        return None
+    if admission is None:
+        raise RuntimeError("nothing was refused, and nothing was admitted")
+    log.report.not_done.clear()
+
+    from server import serve  # pynvml and torch are allowed from here on
+
+    with log.phase("device"):
+        placed = serve.place(admission, options, log)
+    with log.phase("torch"):
+        opened = serve.open_device(placed, log)
+    with log.phase("load"):
+        loaded = serve.load(opened, log)
+    with log.phase("profile", announce=True):
+        profiled = serve.profile(loaded, log)
+    with log.phase("KV pool", announce=True):
+        pooled = serve.allocate(profiled, log)
+    with log.phase("self-test", announce=True):
+        proven = serve.self_test(pooled, log)
+    with log.phase("ledger"):
+        return serve.reconcile(proven, log)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse, boot, tell, hold. Returns the process's exit code."""
+    parsed = cli.parse(sys.argv[1:] if argv is None else argv, os.environ)
+    telling = parsed.telling
+    quiet = telling.output_format == "json"
+    style = style_of(sys.stderr, os.environ, telling.color, telling.verbose)
+    console = Console(None if quiet else sys.stderr, style)
+    if parsed.action is not cli.Action.BOOT and not parsed.outcome.refused:
+        Console(sys.stdout, style).line(cli.answer(parsed))
+        return ExitCode.OK
+    log = Log(Report(settings=dict(parsed.settings)), console)
+    log.report.not_done.append(NOT_LOADED)
+    log.tell(parsed.outcome)
+    if telling.report_file is not None:
+        log.tell(_unwritable(telling.report_file, why_unwritable(telling.report_file)))
+    if parsed.options is None:
+        return finish(log, telling)
+    return _boot_and_hold(parsed.options, log, telling)
+
+
+def finish(log: Log, telling: cli.Telling) -> int:
+    """Print the verdict, write the reports; returns the exit code."""
+    report, console = log.report, log.console
+    report.elapsed_s = log.elapsed_s()
+    if telling.report_file is not None and "SD707" not in {f.rule for f in report.findings}:
+        log.tell(
+            _unwritable(telling.report_file, write_report(telling.report_file, report_json(report)))
+        )
+    if telling.output_format == "json":
+        Console(sys.stdout, console.style).line(report_json(report))
+    if report.memory is not None:
+        console.line(render_memory(report.memory, console.style))
+    console.line(render_summary(report, console.style))
+    console.line(render_verdict(report, console.style))
+    return report.exit_code
+
+
+def _unwritable(path: Path, problem: str | None) -> Outcome:
+    message = f"the report cannot be written to {path}: {problem}"
+    return outcome_of("SD707", [finding("SD707", message)] if problem else [])
+
+
+def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
+    held: object | None = None
+    try:
+        _listen()
+        log.console.line(render_settings(log.report, log.console.style))
+        held = boot(options, log)
+    except Refused:
+        pass
+    except Interrupted as interrupted:
+        log.tell(_interrupted(interrupted, log))
+    except Exception as error:  # a bug of ours: told in one line, the rest saved
+        log.tell(_our_bug(error, log))
+    # From here on a signal waits: the verdict is told whole, and the hold takes what is pending.
+    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    code = finish(log, telling)
+    if held is not None and code == ExitCode.OK and not options.exit_after_boot:
+        _hold(log)
+    return code
+
+
+def _hold(log: Log) -> None:
+    """Hold what was loaded until SIGTERM or SIGINT; that is a normal end."""
+    log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    # The signal may reach any thread; the pipe wakes this one whichever it was.
+    signal.set_wakeup_fd(writer)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+        while True:
+            os.read(reader, 1)
+    except Interrupted as interrupted:
+        log.console.line(f"{interrupted}: models and KV pool released; exit 0")
+
+
+def _interrupted(interrupted: Interrupted, log: Log) -> Outcome:
+    log.report.ended_by_signal = interrupted.number
+    message = f"{interrupted} arrived in phase {log.current}"
+    return outcome_of("SD606", [finding("SD606", message)])
+
+
+def _our_bug(error: Exception, log: Log) -> Outcome:
+    message = f"{type(error).__name__} in phase {log.current}: {error}"
+    trace = "".join(traceback.format_exception(error))
+    path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    problem = write_report(path, trace)
+    where = f"the traceback is in {path}" if problem is None else f"no traceback saved: {problem}"
+    return outcome_of("SD608", [finding("SD608", message, fix=f"report this; {where}")])
+
+
+def _listen() -> None:
+    def interrupt(number: int, _frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    for number in SIGNALS:
+        signal.signal(number, interrupt)

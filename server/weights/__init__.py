@@ -1,0 +1,1 @@
+"""Safetensors headers, the tensors that a config calls for, and the loader."""

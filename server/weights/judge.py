@@ -1,0 +1,223 @@
+"""Judging a checkpoint's tensors against its config, from headers alone; all faults in one pass.
+
+The header is the truth about what is stored: a config that states another dtype is told, and
+the header's is used.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from server.config.checks import Reading
+from server.config.records import Backbone
+from server.config.rules import finding
+from server.config.values import pointer
+from server.findings import Finding, Location, Outcome, Severity, outcome_of
+from server.weights.files import Shard, count, name_list
+from server.weights.header import TensorEntry
+from server.weights.index import Inventory
+from server.weights.layout import ExpectedTensor
+
+# The dtypes that are loaded: the format's name, torch's name, bytes of one element.
+TORCH_NAMES: Mapping[str, str] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
+ELEMENT_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+_SHAPES_SHOWN = 10
+EXPORT_PREFIX = "model."
+
+
+@dataclass(frozen=True, slots=True)
+class LoadPlan:
+    """What to read. `entries` are in (file, offset) order, all of one `dtype` (torch's name)."""
+
+    role: str
+    entries: tuple[TensorEntry, ...]
+    shards: Mapping[Path, Shard]
+    dtype: str
+
+    @property
+    def numel(self) -> int:
+        """Parameters that will be resident."""
+        return sum(entry.numel for entry in self.entries)
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Bytes that will be read from disk."""
+        return sum(entry.size_bytes for entry in self.entries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the checkpoint holds, what the config asks for, and where the config was read."""
+
+    role: str
+    folder: Path
+    tensors: Mapping[str, TensorEntry]
+    expected: Mapping[str, ExpectedTensor]
+    config: Reading[Backbone]
+
+    def near(self, name: str) -> Location:
+        """The header entry of tensor `name`."""
+        return Location(self.role, str(self.tensors[name].file), pointer(name), has_value=False)
+
+    def to_load(self) -> list[TensorEntry]:
+        return [
+            e for n, e in self.tensors.items() if n in self.expected and self.expected[n].loaded
+        ]
+
+
+def resident_bytes(plan: LoadPlan, dtype: str | None = None) -> int:
+    """Bytes of the loaded parameters under `dtype` (torch's name), or as they are stored."""
+    return plan.numel * ELEMENT_BYTES[dtype or plan.dtype]
+
+
+def judge_tensors(
+    inventory: Inventory, layout: Sequence[ExpectedTensor], config: Reading[Backbone]
+) -> tuple[LoadPlan | None, Outcome]:
+    """Names, shapes and dtypes against `layout`. The plan is None when an error was found.
+
+    Rules SD401 to SD404 and SD416. `config` is where `layout` came from.
+    """
+    tensors = _plain_names(inventory.tensors, layout)
+    expected = {tensor.name: tensor for tensor in layout}
+    case = _Case(inventory.role, inventory.folder, tensors, expected, config)
+    outcome = (
+        outcome_of("SD402", _missing(case))
+        + outcome_of("SD403", _unexpected(case))
+        + outcome_of("SD401", _shapes(case))
+        + outcome_of("SD404", _dtypes(case))
+        + outcome_of("SD416", _left_on_disk(case))
+    )
+    return (None if outcome.refused else _plan(inventory, case)), outcome
+
+
+def _plain_names(
+    tensors: Mapping[str, TensorEntry], layout: Sequence[ExpectedTensor]
+) -> Mapping[str, TensorEntry]:
+    """Drop the `model.` prefix that some draft exports put before every name.
+
+    Only when all names have it: a mix of both spellings is not an export that anybody makes.
+    """
+    asked = any(tensor.name.startswith(EXPORT_PREFIX) for tensor in layout)
+    if asked or not all(name.startswith(EXPORT_PREFIX) for name in tensors):
+        return tensors
+    plain = {name.removeprefix(EXPORT_PREFIX): entry for name, entry in tensors.items()}
+    return {name: replace(entry, name=name) for name, entry in plain.items()}
+
+
+def _missing(case: _Case) -> Iterator[Finding]:
+    absent = [n for n, e in case.expected.items() if e.needed and n not in case.tensors]
+    if not absent:
+        return
+    needed = sum(tensor.needed for tensor in case.expected.values())
+    message = f"{case.role} checkpoint lacks {len(absent)} of {needed} tensors: {name_list(absent)}"
+    where = Location(case.role, str(case.folder), value=name_list(absent))
+    fix = None
+    if absent == ["lm_head.weight"]:
+        fix = "set tie_word_embeddings true only if the model was trained so; else fetch it again"
+    yield finding("SD402", message, where, fix=fix)
+
+
+def _unexpected(case: _Case) -> Iterator[Finding]:
+    extra = [name for name in case.tensors if name not in case.expected]
+    if extra:
+        message = f"{case.role} checkpoint holds {count(len(extra), 'tensor')}"
+        told = f"{message} that its config does not ask for: {name_list(extra)}"
+        yield finding("SD403", told, case.near(extra[0]))
+
+
+def _shapes(case: _Case) -> Iterator[Finding]:
+    wrong = [
+        (entry, case.expected[name])
+        for name, entry in case.tensors.items()
+        if name in case.expected and entry.shape != case.expected[name].shape
+    ]
+    for entry, expected in wrong[:_SHAPES_SHOWN]:
+        yield _shape(case, entry, expected)
+    if len(wrong) > _SHAPES_SHOWN:
+        rest = wrong[_SHAPES_SHOWN:]
+        message = f"{case.role} has {count(len(rest), 'more tensor')} of a shape"
+        told = f"{message} that its config does not imply"
+        yield finding("SD401", told, case.near(rest[0][0].name))
+
+
+def _shape(case: _Case, entry: TensorEntry, expected: ExpectedTensor) -> Finding:
+    found, asked = list(entry.shape), list(expected.shape)
+    terms = ", ".join(expected.terms)
+    shape = pointer(entry.name, "shape")
+    return finding(
+        "SD401",
+        f"{case.role} {entry.name} is {found} in its header, its config implies {asked} ({terms})",
+        Location(case.role, str(entry.file), shape, value=found),
+        *_config_fields(case.config, terms),
+    )
+
+
+def _config_fields(config: Reading[Backbone], terms: str) -> Iterator[Location]:
+    for field in dict.fromkeys(re.findall("[a-z_]+", terms)):
+        if field in config.pointers:
+            value = getattr(config.partial, field)
+            shown = list(value) if isinstance(value, tuple) else value
+            yield Location(config.role, config.file, config.pointers[field], value=shown)
+
+
+def _dtypes(case: _Case) -> Iterator[Finding]:
+    entries = case.to_load()
+    other = [entry for entry in entries if entry.dtype not in TORCH_NAMES]
+    floats = Counter(entry.dtype for entry in entries if entry.dtype in TORCH_NAMES)
+    if other:
+        counts = _counts(Counter(entry.dtype for entry in other))
+        names = name_list([entry.name for entry in other])
+        message = f"{case.role} stores tensors as {counts}, only BF16, F16 and F32 are loaded"
+        yield finding("SD404", f"{message}: {names}", _at_dtype(case, other[0]))
+    if len(floats) > 1:
+        rarest = min(floats, key=lambda dtype: floats[dtype])
+        names = name_list([entry.name for entry in entries if entry.dtype == rarest])
+        message = f"{case.role} mixes dtypes: {_counts(floats)}; {rarest} are {names}"
+        first = next(entry for entry in entries if entry.dtype == rarest)
+        yield finding("SD404", message, _at_dtype(case, first))
+    if len(floats) == 1 and not other:
+        yield from _declared(case, entries[0])
+
+
+def _declared(case: _Case, entry: TensorEntry) -> Iterator[Finding]:
+    stated = getattr(case.config.partial, "dtype", None)
+    stored = TORCH_NAMES[entry.dtype]
+    if stated is not None and stated != stored:
+        message = f"{case.role} config states dtype {stated}, all tensors are stored as {stored}"
+        yield finding(
+            "SD404",
+            message,
+            *_config_fields(case.config, "dtype"),
+            _at_dtype(case, entry),
+            fix=f"correct the config; the stored {stored} is what is read and billed",
+            severity=Severity.WARNING,
+        )
+
+
+def _at_dtype(case: _Case, entry: TensorEntry) -> Location:
+    return Location(case.role, str(entry.file), pointer(entry.name, "dtype"), value=entry.dtype)
+
+
+def _counts(counter: Counter[str]) -> str:
+    return ", ".join(f"{number} {dtype}" for dtype, number in counter.most_common())
+
+
+def _left_on_disk(case: _Case) -> Iterator[Finding]:
+    kept = [
+        e for n, e in case.tensors.items() if n in case.expected and not case.expected[n].loaded
+    ]
+    if kept:
+        size_bytes = sum(entry.size_bytes for entry in kept)
+        names = name_list([entry.name for entry in kept])
+        message = f"{case.role} ships {count(len(kept), 'tensor')} not loaded ({size_bytes} bytes)"
+        yield finding("SD416", f"{message}: {names}", case.near(kept[0].name))
+
+
+def _plan(inventory: Inventory, case: _Case) -> LoadPlan:
+    entries = tuple(sorted(case.to_load(), key=lambda entry: (entry.file, entry.begin)))
+    files = {entry.file for entry in entries}
+    shards = {shard.path: shard for shard in inventory.shards if shard.path in files}
+    return LoadPlan(inventory.role, entries, shards, TORCH_NAMES[entries[0].dtype])

@@ -1,0 +1,124 @@
+"""Progress of a load in bytes: a bar on a terminal, elsewhere a start, an end and a heartbeat.
+
+One thread writes, so that a stalled read still shows; advancing only adds a number. A stream
+that is closed under it ends the telling, not the load.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Protocol, TextIO
+
+_BAR_SECONDS = 0.2
+_HEARTBEAT_SECONDS = 10.0
+_BAR_CHARS = 24
+
+
+class Progress(Protocol):
+    """What a loader tells: how many more bytes are in place."""
+
+    def advance(self, size_bytes: int) -> None:
+        """Count `size_bytes` more bytes that are in their final tensor."""
+
+
+class Meter:
+    """Counts bytes and tells a stream about them while its `with` block runs."""
+
+    def __init__(
+        self,
+        total_bytes: int,
+        label: str,
+        stream: TextIO,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Count towards `total_bytes`; `clock` gives seconds."""
+        self._total_bytes = total_bytes
+        self._label = label
+        self._stream: TextIO | None = stream
+        self._clock = clock
+        self._done_bytes = 0
+        self._started = clock()
+        self._bar = _is_terminal(stream)
+        self._stop = threading.Event()
+        self._writer = threading.Thread(target=self._run, name="progress", daemon=True)
+
+    def advance(self, size_bytes: int) -> None:
+        """Count `size_bytes` more bytes."""
+        self._done_bytes += size_bytes
+
+    def __enter__(self) -> "Meter":
+        """Tell the start."""
+        if not self._bar:
+            self._write(f"{self._label}: {_gigabytes(self._total_bytes)} to read\n")
+        self._writer.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Tell the end, or how far it came."""
+        self._stop.set()
+        self._writer.join()
+        erase = "\r\033[K" if self._bar else ""
+        what = "read" if kind is None else "read before it stopped"
+        self._write(f"{erase}{self._label}: {self._summary()} {what}\n")
+
+    def beat(self) -> None:
+        """Tell how far it is: a redrawn bar, or a line."""
+        if self._bar:
+            self._write(f"\r\033[K{self._label} {self._drawing()} {self._summary()}{self._left()}")
+        else:
+            self._write(f"{self._label}: {self._summary()}{self._left()}\n")
+
+    def _run(self) -> None:
+        seconds = _BAR_SECONDS if self._bar else _HEARTBEAT_SECONDS
+        while not self._stop.wait(seconds):
+            self.beat()
+
+    def _summary(self) -> str:
+        elapsed = max(self._clock() - self._started, 1e-9)
+        done, total = _gigabytes(self._done_bytes), _gigabytes(self._total_bytes)
+        rate = _gigabytes(int(self._done_bytes / elapsed))
+        return f"{done} of {total} in {elapsed:.1f} s, {rate}/s"
+
+    def _left(self) -> str:
+        if not self._done_bytes:
+            return ""
+        elapsed = self._clock() - self._started
+        seconds = elapsed * (self._total_bytes - self._done_bytes) / self._done_bytes
+        return f", {max(seconds, 0):.0f} s left"
+
+    def _drawing(self) -> str:
+        share = self._done_bytes / self._total_bytes if self._total_bytes else 1.0
+        filled = min(int(share * _BAR_CHARS), _BAR_CHARS)
+        return f"[{'#' * filled}{'.' * (_BAR_CHARS - filled)}]"
+
+    def _write(self, text: str) -> None:
+        if self._stream is None:
+            return
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            # A log collector that went away must not end a load of many minutes.
+            self._stream = None
+
+
+def make_progress(total_bytes: int, label: str, stream: TextIO) -> Meter:
+    """A meter for `stream`, to be used in a `with` block around the load."""
+    return Meter(total_bytes, label, stream)
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:
+        return False
+
+
+def _gigabytes(size_bytes: int) -> str:
+    return f"{size_bytes / 1e9:.2f} GB" if size_bytes >= 10**8 else f"{size_bytes / 1e6:.2f} MB"

@@ -1,0 +1,175 @@
+"""Which family claims which file: by its keys and values, never by a name or a path."""
+
+from typing import Any
+
+import pytest
+
+from server.config.draft import UNKNOWN, ensure_servable, judge_file
+from server.config.families import DraftFile
+from server.config.values import Source
+from server.findings import Outcome
+from tests.config.drafts import (
+    BRIDGE,
+    DSPARK,
+    DSPINE,
+    FLAT,
+    GONE,
+    NESTED,
+    Raw,
+    finding_of,
+    judge,
+    make,
+    refusals,
+    rules_of,
+)
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "family", "schema_id"),
+    [
+        (NESTED, {}, "dflash", "nested"),
+        (NESTED, {"architectures": ["QwenDFlashDraftModel"]}, "dflash", "nested"),
+        (NESTED, {"dflash_config": {}}, "dflash", "nested"),
+        (FLAT, {}, "dflash", "flat"),
+        (FLAT, {"markov_rank": GONE}, "dflash", "flat"),
+        (FLAT, {"markov_rank": None}, "dflash", "flat"),
+        (DSPARK, {}, "dspark", "flat"),
+        (DSPARK, {"markov_rank": "256"}, "dspark", "flat"),
+        (DSPARK, {"markov_rank": True}, "dspark", "flat"),
+        (DSPARK, {"architectures": ["Gemma4DSparkModel"]}, "dspark", "flat"),
+        (DSPINE, {}, "dspine", "nested"),
+        (FLAT, {"dflash_config": {"selected_prefix_code_bridge": 1}}, "dspine", "nested"),
+    ],
+)
+def test_served_families_and_dspine(base: Raw, changes: Raw, family: str, schema_id: str) -> None:
+    draft = judge(base, changes)
+    assert (draft.family, draft.schema_id) == (family, schema_id)
+    assert draft.evidence
+    assert draft.reading is not None
+
+
+# (key, foreign value, value that states plain DFlash or None when there is none)
+MARKS: list[tuple[str, Any, Any]] = [
+    ("projector_type", "domino", "dflash"),
+    ("projector_type", "dspark", "dflash"),
+    ("gru_hidden_dim", 1024, None),
+    ("emb_dim", 256, None),
+    ("pure_draft_prefix_len", 1, None),
+    ("shift_label", True, False),
+    ("markov_rank", 256, 0),
+    ("markov_rank", True, 0),
+    ("markov_head_type", "vanilla", None),
+    ("enable_confidence_head", True, False),
+    ("use_confidence_head", True, False),
+    ("attention_mode", "gqa", None),
+    ("conv_kernel_size", 2, None),
+    ("conv_group_size", 16, None),
+    ("selector_rank", 256, None),
+    ("selector_top_k", 16, None),
+    ("selector_something_new", 16, None),
+    ("causal_head", True, False),
+    ("attention_sink_bias", True, False),
+    ("attention_value_scale", 0.5, 1),
+    ("backbone_rotary_base", 10000, None),
+    ("fusion_type", "gated", "concat_fc"),
+    ("enable_hidden_correction", True, False),
+    ("model_arch", "dflare", "dflash"),
+    ("speculators_model_type", "dflash", None),
+    ("transformer_layer_config", {}, None),
+    ("draft_vocab_size", 32000, 151936),
+    ("eagle_config", {}, None),
+    ("medusa_num_heads", 5, None),
+    ("mtp_num_hidden_layers", 1, None),
+    ("num_nextn_predict_layers", 1, 0),
+    ("pard_token", 1, None),
+]
+
+
+@pytest.mark.parametrize("level", ["", "dflash_config/"])
+@pytest.mark.parametrize(("key", "foreign", "inert"), MARKS)
+def test_foreign_mark_at_either_level_is_not_dflash(
+    key: str, foreign: object, inert: object, level: str
+) -> None:
+    draft = judge(NESTED, {level + key: foreign})
+    assert (draft.family, draft.schema_id, draft.reading) == (UNKNOWN, None, None)
+    assert f"/{level}{key}" in [place.pointer for place in draft.evidence]
+    assert refusals(draft) == ["SD302"]
+    assert f"/{level}{key}" in draft.candidates["dflash (nested)"]
+    plain = judge(NESTED, {level + key: inert})
+    assert plain.family == "dflash"
+    assert rules_of(plain) == []
+
+
+def test_causal_block_without_a_bridge_is_unknown() -> None:
+    draft = judge(NESTED, {"dflash_config/draft_block_causal": True})
+    assert draft.family == UNKNOWN
+    assert refusals(draft) == ["SD302"]
+    assert rules_of(judge(NESTED, {"dflash_config/draft_block_causal": False})) == []
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "reason"),
+    [
+        (NESTED, {"architectures": ["DominoDraftModel"]}, "DominoDraftModel"),
+        (NESTED, {"architectures": GONE}, "architectures is null"),
+        (NESTED, {"architectures": "DFlashDraftModel"}, 'architectures is "DFlashDraftModel"'),
+        (NESTED, {"architectures": ["DFlashDraftModel", "X"]}, '"X"'),
+        (NESTED, {"dflash_config": GONE}, "dflash_config is missing"),
+        (NESTED, {"dflash_config": [1]}, "dflash_config is [1]"),
+    ],
+)
+def test_reason_for_not_claiming(base: Raw, changes: Raw, reason: str) -> None:
+    draft = judge(base, changes)
+    assert draft.family == UNKNOWN
+    assert reason in draft.candidates["dflash (nested)"]
+
+
+def test_hybrid_of_both_schemas_is_unknown() -> None:
+    hybrid = judge(DSPARK, {"dflash_config": {"mask_token_id": 5}})
+    assert hybrid.family == UNKNOWN
+    assert refusals(hybrid) == ["SD302"]
+    assert judge(DSPARK, {"dflash_config": None}).family == "dspark"
+
+
+def test_flat_file_with_foreign_mark_is_unknown() -> None:
+    assert judge(FLAT, {"projector_type": "domino"}).family == UNKNOWN
+    assert judge(FLAT, {"projector_type": "dflash"}).family == "dflash"
+
+
+def test_unlisted_key_does_not_change_the_family() -> None:
+    draft = judge(NESTED, {"dflash_config/unheard_of": 1})
+    assert draft.family == "dflash"
+    assert finding_of(draft, "SD109").locations[0].value == 1
+
+
+def test_unknown_family_quotes_architecture_and_deciding_keys() -> None:
+    draft = judge(NESTED, {"dflash_config/projector_type": "domino", "model_type": "x"})
+    (found,) = ensure_servable(draft, "auto").findings
+    for words in ('["DFlashDraftModel"]', 'dflash_config.projector_type is "domino"', '"x"'):
+        assert words in found.message
+
+
+def test_every_candidate_says_why_not() -> None:
+    draft = judge({"architectures": ["LlamaForCausalLM"]})
+    assert list(draft.candidates) == [
+        "dspine (nested)",
+        "dspark (flat)",
+        "dflash (flat)",
+        "dflash (nested)",
+    ]
+    assert all(draft.candidates.values())
+
+
+def test_name_of_the_file_decides_nothing() -> None:
+    names = ("dspine/config.json", "my-eagle-draft/config.json", "dflash2.json")
+    files = [DraftFile(make(NESTED), Source("draft", name)) for name in names]
+    assert [judge_file(file, Outcome()).family for file in files] == ["dflash"] * 3
+
+
+def test_bridge_at_top_level_is_told_and_not_dspine() -> None:
+    draft = judge(NESTED, {"selected_prefix_code_bridge": BRIDGE})
+    assert draft.family == "dflash"
+    assert rules_of(draft) == ["SD115"]
+    assert draft.outcome.refused is False
+    assert judge(NESTED, {"selected_prefix_code_bridge": BRIDGE}, strict=True).outcome.refused
+    assert rules_of(judge(NESTED, {"selected_prefix_code_bridge": None})) == []

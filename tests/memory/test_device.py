@@ -1,0 +1,178 @@
+"""Opening a device, on a machine with and without CUDA (a fake one)."""
+# ruff: noqa: ANN401  (fields of any type are changed by name)
+
+import builtins
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+
+from server.memory.device import open_device
+from server.memory.facts import DeviceKind
+from server.memory.source import others_bytes
+from tests.memory.fake_machine import MIB, FakeMachine, fake_gpu, fake_nvml
+from tests.memory.make import errors, make_facts, only, rules
+
+UUID = "aaaa-1"
+
+
+class FakeCuda:
+    """The part of torch.cuda that is asked, with figures that a test can change."""
+
+    def __init__(self, count: int = 1) -> None:
+        self.count = count
+        self.free, self.total = 70 * MIB, 79 * MIB
+        self.reserved = self.allocated = self.peak = 0
+        self.uuid = UUID
+
+    def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        answers: dict[str, Any] = {
+            "is_available": lambda: self.count > 0,
+            "device_count": lambda: self.count,
+            "set_device": lambda _: None,
+            "mem_get_info": lambda _: (self.free, self.total),
+            "get_device_properties": lambda _: SimpleNamespace(name="Fake", uuid=self.uuid),
+            "memory_reserved": lambda _: self.reserved,
+            "memory_allocated": lambda _: self.allocated,
+            "max_memory_allocated": lambda _: self.peak,
+            "reset_peak_memory_stats": lambda _: None,
+            "synchronize": lambda _: None,
+            "empty_cache": lambda: None,
+        }
+        for name, answer in answers.items():
+            monkeypatch.setattr(torch.cuda, name, answer)
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+    fake.patch(monkeypatch)
+    return fake
+
+
+def nvml(free_mib: int, uuid: str = UUID) -> Any:
+    tenants = [(4711, 5 * MIB)]
+    return fake_nvml([fake_gpu(f"GPU-{uuid}", 80 * MIB, free_mib * MIB, tenants=tenants)])
+
+
+def before_cuda(**changes: Any) -> Any:
+    facts = {"exact": False, "uuid": f"GPU-{UUID}", "free_bytes": 75 * MIB, "total_bytes": 80 * MIB}
+    return make_facts(**{**facts, **changes})
+
+
+def test_the_host_is_opened_with_fresh_figures(host: FakeMachine) -> None:
+    machine = host.machine()
+    stale = make_facts(kind=DeviceKind.CPU, total_bytes=1, free_bytes=1, notes=("kept",))
+    source, outcome = open_device(stale, machine)
+    assert source is not None
+    assert outcome.findings == ()
+    assert (source.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
+    assert source.facts.notes == ("kept",)
+    assert source.torch_device == torch.device("cpu")
+    assert others_bytes(source) == 196 * MIB
+
+
+def test_an_undecided_device_becomes_the_host_where_torch_sees_no_gpu(
+    host: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FakeCuda(count=0).patch(monkeypatch)
+    source, _ = open_device(make_facts(kind=DeviceKind.UNDECIDED), host.machine())
+    assert source is not None
+    assert source.facts.kind is DeviceKind.CPU
+    assert "sees 0 GPUs" in source.facts.reason
+
+
+def test_an_undecided_device_becomes_cuda_where_torch_sees_one(
+    host: FakeMachine, cuda: FakeCuda
+) -> None:
+    facts = make_facts(kind=DeviceKind.UNDECIDED, total_bytes=None, free_bytes=None, exact=False)
+    source, _ = open_device(facts, host.machine())
+    assert source is not None
+    assert (source.facts.kind, source.facts.reason) == (DeviceKind.CUDA, "torch sees it")
+    assert source.total_bytes == 79 * MIB
+    assert "CUDA context: not separable, so it is not billed" in source.facts.notes
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, []), (1, ["SD601"])])
+def test_sd601_an_index_that_torch_does_not_see(
+    host: FakeMachine, cuda: FakeCuda, index: int, expected: list[str]
+) -> None:
+    _, outcome = open_device(before_cuda(index=index), host.machine())
+    assert errors(outcome) == expected
+
+
+def test_cudas_total_is_taken_and_the_context_is_ours(host: FakeMachine, cuda: FakeCuda) -> None:
+    source, outcome = open_device(before_cuda(), host.machine(nvml(free_mib=72)))
+    assert source is not None
+    assert rules(outcome) == []
+    facts = source.facts
+    assert (facts.total_bytes, facts.free_bytes, facts.own_bytes) == (79 * MIB, 70 * MIB, 3 * MIB)
+    assert (facts.exact, facts.name) == (True, "Fake")
+    assert facts.notes == ("CUDA context: 3.00 MiB", "total: CUDA 79.00 MiB, NVML 80.00 MiB")
+    assert facts.tenants[0].host_pid == 4711
+
+
+def test_sd602_another_device_drops_nvmls_figures(host: FakeMachine, cuda: FakeCuda) -> None:
+    cuda.uuid = "bbbb-2"
+    source, outcome = open_device(before_cuda(), host.machine(nvml(free_mib=72)))
+    assert source is not None
+    assert rules(outcome) == ["SD602"]
+    assert only(outcome).message == "CUDA opened bbbb-2, NVML's figures were those of aaaa-1"
+    assert not outcome.refused
+    assert (source.facts.own_bytes, source.facts.tenants) == (0, ())
+
+
+def test_a_device_that_cannot_be_opened_is_sd607(
+    host: FakeMachine, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise RuntimeError("CUDA error: driver too old\nmore")
+
+    monkeypatch.setattr(torch.cuda, "set_device", fail)
+    source, outcome = open_device(before_cuda(), host.machine())
+    assert source is None
+    assert errors(outcome) == ["SD607"]
+    assert only(outcome).message == "cuda:0 cannot be opened: CUDA error: driver too old"
+
+
+def test_without_torch_it_is_sd607(host: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without_torch(name: str, *args: Any, **kwargs: Any) -> Any:
+        if name == "torch":
+            raise OSError("libcudart.so.12: cannot open shared object file")
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without_torch)
+    source, outcome = open_device(make_facts(kind=DeviceKind.CPU), host.machine())
+    assert source is None
+    assert errors(outcome) == ["SD607"]
+
+
+def test_what_we_use_is_context_reserved_and_what_left_otherwise(
+    host: FakeMachine, cuda: FakeCuda
+) -> None:
+    source, _ = open_device(before_cuda(), host.machine(nvml(free_mib=72)))
+    assert source is not None
+    assert source.used_by_us_bytes() == 3 * MIB
+    cuda.reserved, cuda.free = 20 * MIB, 48 * MIB  # 20 reserved, 2 by kernels that loaded
+    assert source.used_by_us_bytes() == 25 * MIB
+    cuda.free = 60 * MIB  # a neighbour released memory: nothing of it is ours
+    assert source.used_by_us_bytes() == 23 * MIB
+
+
+def test_the_peak_is_the_allocators_above_its_start(host: FakeMachine, cuda: FakeCuda) -> None:
+    source, _ = open_device(before_cuda(), host.machine())
+    assert source is not None
+    cuda.allocated = 4 * MIB
+    with source.peak() as peak:
+        cuda.peak = 11 * MIB
+    assert peak.growth_bytes == 7 * MIB
+    assert source.allocated_bytes() == 4 * MIB

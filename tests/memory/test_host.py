@@ -1,0 +1,133 @@
+"""Host memory on fake kernel trees: the smallest bound wins, whatever is missing."""
+
+from pathlib import Path
+
+import pytest
+
+from server.memory.host import (
+    high_water_bytes,
+    read_host,
+    reset_high_water,
+    resident_bytes,
+    resident_set_bytes,
+)
+from tests.memory.fake_machine import MIB, FakeMachine, write
+
+UNLIMITED_V1 = "9223372036854771712\n"
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeMachine:
+    return FakeMachine(tmp_path)
+
+
+def sizes(host: FakeMachine) -> tuple[int, int]:
+    found = read_host(host.root / "proc", host.root / "cgroup")
+    return found.total_bytes // MIB, found.available_bytes // MIB
+
+
+def test_without_control_groups_the_machine_itself_is_the_bound(host: FakeMachine) -> None:
+    assert sizes(host) == (1000, 800)
+    assert read_host(host.root / "proc", host.root / "cgroup").notes == ()
+
+
+def test_a_version_2_limit_wins_and_inactive_file_pages_can_be_had_back(
+    host: FakeMachine,
+) -> None:
+    host.groups("0::/pod/box\n")
+    host.group_file("pod/box/memory.max", f"{500 * MIB}\n")
+    host.group_file("pod/box/memory.current", f"{300 * MIB}\n")
+    host.group_file("pod/box/memory.stat", f"anon 5\ninactive_file {100 * MIB}\n")
+    assert sizes(host) == (500, 300)
+    (note,) = read_host(host.root / "proc", host.root / "cgroup").notes
+    assert note.endswith("pod/box/memory.max limits host memory to 500.00 MiB")
+
+
+def test_a_limit_above_the_machines_memory_binds_nothing(host: FakeMachine) -> None:
+    host.groups("0::/pod\n")
+    host.group_file("pod/memory.max", f"{1001 * MIB}\n")
+    assert sizes(host) == (1000, 800)
+
+
+def test_a_parents_limit_binds_when_the_group_itself_says_max(host: FakeMachine) -> None:
+    host.groups("0::/pod/box\n")
+    host.group_file("pod/box/memory.max", "max\n")
+    host.group_file("pod/memory.max", f"{600 * MIB}\n")
+    host.group_file("pod/memory.current", f"{50 * MIB}\n")
+    assert sizes(host) == (600, 550)
+
+
+def test_inside_a_container_the_path_is_not_there_and_the_mounts_root_binds(
+    host: FakeMachine,
+) -> None:
+    host.groups("0::/kubepods/pod1/box\n")
+    host.group_file("memory.max", f"{400 * MIB}\n")
+    assert sizes(host) == (400, 400)
+
+
+def test_a_path_that_leads_out_of_the_mount_is_not_followed(host: FakeMachine) -> None:
+    write(host.root / "outside/memory.max", f"{1 * MIB}\n")
+    host.groups("0::/../outside\n")
+    host.group_file("memory.max", f"{450 * MIB}\n")
+    assert sizes(host) == (450, 450)
+
+
+def test_version_1_is_read_and_its_unlimited_number_binds_nothing(host: FakeMachine) -> None:
+    host.groups("7:cpu:/x\n4:memory,hugetlb:/box\n0::/\n")
+    host.group_file("memory/memory.limit_in_bytes", UNLIMITED_V1)
+    assert sizes(host) == (1000, 800)
+    host.group_file("memory/box/memory.limit_in_bytes", f"{300 * MIB}\n")
+    host.group_file("memory/box/memory.usage_in_bytes", f"{120 * MIB}\n")
+    host.group_file("memory/box/memory.stat", f"inactive_file 7\ntotal_inactive_file {20 * MIB}\n")
+    assert sizes(host) == (300, 200)
+
+
+def test_a_full_group_leaves_nothing_but_never_less(host: FakeMachine) -> None:
+    host.groups("0::/\n")
+    host.group_file("memory.max", f"{100 * MIB}\n")
+    host.group_file("memory.current", f"{101 * MIB}\n")
+    assert sizes(host) == (100, 0)
+
+
+@pytest.mark.parametrize("text", ["", "max", "-1", "many", "9" * 40, "1.5"])
+def test_what_is_not_a_count_binds_nothing(host: FakeMachine, text: str) -> None:
+    host.groups("0::/\n")
+    host.group_file("memory.max", text)
+    assert sizes(host) == (1000, 800)
+
+
+@pytest.mark.parametrize("lines", ["", "\n", "garbage\n", "0::\n", ":::\n", "4:memory\n"])
+def test_an_odd_group_list_binds_nothing(host: FakeMachine, lines: str) -> None:
+    host.groups(lines)
+    assert sizes(host) == (1000, 800)
+
+
+@pytest.mark.parametrize(
+    ("label", "available"), [("Max address space", 196), ("Max data size", 198)]
+)
+def test_a_process_limit_binds(host: FakeMachine, label: str, available: int) -> None:
+    host.limits(label, "unlimited")
+    assert sizes(host) == (1000, 800)
+    host.limits(label, str(200 * MIB))
+    assert sizes(host) == (200, available)
+    (note,) = read_host(host.root / "proc", host.root / "cgroup").notes
+    assert note == f"process limit ({label}) limits host memory to 200.00 MiB"
+
+
+def test_without_proc_the_total_comes_from_the_system(tmp_path: Path) -> None:
+    found = read_host(tmp_path / "proc", tmp_path / "cgroup")
+    assert found.total_bytes > 0
+    assert found.available_bytes == found.total_bytes
+    assert resident_bytes(tmp_path / "proc") == 0
+    assert not reset_high_water(tmp_path / "proc")
+
+
+def test_resident_counts_anonymous_and_shared_pages(host: FakeMachine) -> None:
+    assert resident_bytes(host.root / "proc") == 4 * MIB
+
+
+def test_this_machine_has_memory_and_this_process_uses_some() -> None:
+    found = read_host()
+    assert 0 < found.available_bytes < found.total_bytes
+    assert 0 < resident_bytes() <= resident_set_bytes() < found.total_bytes
+    assert high_water_bytes() >= resident_set_bytes()

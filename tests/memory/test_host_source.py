@@ -1,0 +1,125 @@
+"""The host as a memory source, on real tensors."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from server.memory.facts import Machine, host_facts
+from server.memory.host import reset_high_water
+from server.memory.host_source import HostSource, StorageCounter
+from tests.memory.fake_machine import MIB, FakeMachine
+
+FLOATS_PER_MIB = MIB // 4
+
+
+def make_source() -> HostSource:
+    return HostSource(host_facts(Machine(), "test"), Machine())
+
+
+def floats(mib: int) -> torch.Tensor:
+    return torch.ones(mib * FLOATS_PER_MIB)
+
+
+def test_live_storages_are_counted_and_their_peak_is_kept() -> None:
+    with StorageCounter() as counter:
+        first = floats(4)
+        second = floats(2)
+        assert counter.live_bytes == 6 * MIB
+        del first
+        assert counter.live_bytes == 2 * MIB
+        third = floats(3)
+    assert counter.peak_bytes == 6 * MIB
+    assert second.numel() + third.numel() == 5 * FLOATS_PER_MIB
+
+
+def test_views_and_writes_in_place_are_no_new_memory() -> None:
+    before = floats(4)
+    with StorageCounter() as counter:
+        view = before.view(2, -1)[0]
+        before.add_(1.0)
+        view.zero_()
+        before[:10] = 3.0
+    assert counter.peak_bytes == 0
+    with StorageCounter() as counter:
+        made = before.view(2, -1).contiguous() + 1.0
+        also = made[0].unsqueeze(0)
+    assert counter.peak_bytes == 4 * MIB
+    assert also.shape[1] == made.shape[1]
+
+
+def test_tensors_without_memory_are_not_counted() -> None:
+    with StorageCounter() as counter:
+        torch.empty((1024, 1024), device="meta")
+    assert counter.peak_bytes == 0
+
+
+def test_counting_works_in_inference_mode() -> None:
+    with StorageCounter() as counter, torch.inference_mode():
+        torch.nn.functional.linear(floats(1).view(512, -1), floats(1).view(512, -1))
+    assert counter.peak_bytes == 3 * MIB
+
+
+def test_the_peak_of_a_step_is_that_of_its_storages() -> None:
+    source = make_source()
+    with source.peak() as peak:
+        large = floats(96)
+        del large
+        floats(1)
+    # The resident view agrees within its noise, so it adds nothing.
+    assert peak.views == {"torch storages": 96 * MIB}
+    assert peak.growth_bytes == 96 * MIB
+
+
+def test_scratch_that_torch_does_not_see_is_in_the_resident_view() -> None:
+    if not reset_high_water():
+        pytest.skip("this kernel does not reset the high-water mark (/proc/self/clear_refs)")
+    source = make_source()
+    with source.peak() as peak:
+        scratch = bytearray(160 * MIB)
+        scratch[::4096] = b"x" * len(scratch[::4096])
+        del scratch
+    assert peak.views["torch storages"] == 0
+    assert 150 * MIB < peak.growth_bytes == peak.views["resident pages"]
+
+
+def test_scratch_within_the_noise_is_left_to_the_margin() -> None:
+    source = make_source()
+    with source.peak() as peak:
+        scratch = bytearray(16 * MIB)
+        scratch[::4096] = b"x" * len(scratch[::4096])
+        del scratch
+    assert peak.growth_bytes == 0
+
+
+def test_used_by_us_grows_with_what_is_written_and_shrinks_again() -> None:
+    source = make_source()
+    source.settle()
+    before = source.used_by_us_bytes()
+    held = floats(64)
+    grown = source.used_by_us_bytes() - before
+    assert abs(grown - 64 * MIB) < 8 * MIB
+    assert source.allocated_bytes() - before == pytest.approx(grown, abs=MIB)
+    del held
+    source.settle()
+    assert abs(source.used_by_us_bytes() - before) < 8 * MIB
+
+
+def test_free_and_total_come_from_the_machine(tmp_path: Path) -> None:
+    host = FakeMachine(tmp_path)
+    machine = host.machine()
+    source = HostSource(host_facts(machine, "test"), machine)
+    assert (source.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
+    host.memory(1000, 600)
+    assert source.free_bytes() == 600 * MIB
+    assert source.used_by_us_bytes() == 4 * MIB
+
+
+def test_without_a_high_water_mark_the_storages_alone_are_billed(tmp_path: Path) -> None:
+    host = FakeMachine(tmp_path)
+    machine = host.machine()
+    (tmp_path / "proc/self/clear_refs").mkdir()
+    source = HostSource(host_facts(machine, "test"), machine)
+    with source.peak() as peak:
+        floats(1)
+    assert peak.views == {"torch storages": MIB}

@@ -1,0 +1,78 @@
+"""NVML: every failure is an answer."""
+
+import sys
+
+import pytest
+
+from server.memory.nvml import Tenant, read_nvml
+from tests.memory.fake_machine import fake_gpu, fake_nvml
+
+A, B = "GPU-aaaa-1", "GPU-bbbb-2"
+
+
+def test_a_missing_driver_is_a_reason() -> None:
+    found = read_nvml(fake_nvml(None))
+    assert found.devices is None
+    assert found.reason == "NVML Shared Library Not Found"
+
+
+def test_a_missing_package_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    found = read_nvml()
+    assert found.devices is None
+    assert found.reason.startswith("the nvidia-ml-py package is missing (")
+
+
+def test_every_gpu_is_read_with_its_tenants() -> None:
+    gpus = [fake_gpu(A, 80, 70, tenants=[(4711, 5), (4712, None)]), fake_gpu(B, 24, 24)]
+    found = read_nvml(fake_nvml(gpus)).devices
+    assert found is not None
+    assert [(d.index, d.uuid, d.total_bytes, d.free_bytes) for d in found] == [
+        (0, A, 80, 70),
+        (1, B, 24, 24),
+    ]
+    assert found[0].tenants == (Tenant(4711, 5), Tenant(4712, None))
+
+
+@pytest.mark.parametrize("name", ["nvmlDeviceGetCount", "nvmlDeviceGetHandleByIndex"])
+def test_no_handle_means_no_nvml(name: str) -> None:
+    found = read_nvml(fake_nvml([fake_gpu(A)], {name: "Insufficient Permissions"}))
+    assert found.devices is None
+    assert found.reason == "Insufficient Permissions"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("nvmlDeviceGetName", ("unnamed GPU", A, 80)),
+        ("nvmlDeviceGetUUID", ("GPU 1", None, 80)),
+        ("nvmlDeviceGetMigMode", ("GPU 1", A, 80)),
+        ("nvmlDeviceGetMemoryInfo", ("GPU 1", A, None)),
+        ("nvmlDeviceGetComputeRunningProcesses", ("GPU 1", A, 80)),
+        ("nvmlShutdown", ("GPU 1", A, 80)),
+    ],
+)
+def test_a_figure_that_nvml_declines_is_missing_alone(
+    name: str, expected: tuple[str, str | None, int | None]
+) -> None:
+    found = read_nvml(fake_nvml([fake_gpu(A)], {name: "Not Supported"})).devices
+    assert found is not None
+    assert (found[0].name, found[0].uuid, found[0].total_bytes) == expected
+
+
+def test_the_first_memory_figures_are_taken_where_the_second_are_not_supported() -> None:
+    found = read_nvml(fake_nvml([fake_gpu(A, v1_only=True)])).devices
+    assert found is not None
+    assert found[0].total_bytes == 80
+
+
+def test_a_gpu_in_mig_mode_has_no_figures() -> None:
+    found = read_nvml(fake_nvml([fake_gpu(A, mig=True)])).devices
+    assert found is not None
+    assert (found[0].mig, found[0].total_bytes, found[0].free_bytes) == (True, None, None)
+
+
+def test_names_in_bytes_are_decoded() -> None:
+    found = read_nvml(fake_nvml([fake_gpu(A, name=b"Tesla")])).devices
+    assert found is not None
+    assert found[0].name == "Tesla"

@@ -1,0 +1,43 @@
+"""Greedy decoding over the pool equals decoding without one."""
+
+import pytest
+import torch
+
+from server.model.decode import PagedSequence, decode_whole
+from server.model.kv import KvPoolError
+from tests.model.tiny import (
+    make_pool,
+    make_target,
+    make_target_config,
+    random_tokens,
+    scattered,
+)
+
+
+@pytest.mark.parametrize("chunk", [512, 4, 3, 1])
+@pytest.mark.parametrize("seed", range(2))
+def test_paged_tokens_are_the_greedy_tokens(seed: int, chunk: int) -> None:
+    target = make_target(make_target_config(), torch.float64, seed)
+    pool = make_pool(target)
+    prompt = random_tokens(11, seed=seed)
+    expected = decode_whole(target, prompt, 14)
+    paged = PagedSequence(target, pool, scattered(pool, 7, seed))
+    assert paged.decode(prompt, 14, chunk) == expected
+    assert len(set(expected)) > 3
+
+
+def test_table_must_cover_the_rows_written() -> None:
+    target = make_target(make_target_config(), torch.float64)
+    pool = make_pool(target)
+    paged = PagedSequence(target, pool, scattered(pool, 3))
+    prompt = random_tokens(8)
+    assert len(paged.decode(prompt, 5)) == 5  # the fifth token itself needs no slot
+    with pytest.raises(KvPoolError, match="13 tokens"):
+        paged.decode(prompt, 6)
+
+
+def test_no_new_token_is_no_step() -> None:
+    target = make_target(make_target_config(), torch.float64)
+    pool = make_pool(target)
+    assert PagedSequence(target, pool, scattered(pool, 1)).decode([3], 0) == []
+    assert decode_whole(target, [3], 0) == []

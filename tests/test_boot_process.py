@@ -1,0 +1,168 @@
+"""A whole boot as an operator would start it: what it prints, holds, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.process import environment, run
+
+TARGET = ("--target", "sample:qwen3", "--device", "cpu")
+DFLASH = (*TARGET, "--draft", "sample:dflash")
+ONCE = "--exit-after-boot"
+SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.mark.parametrize("draft", ["sample:dflash", "sample:dspark", None])
+def test_a_sample_boots_and_its_ledger_closes(cache: Path, draft: str | None) -> None:
+    asked = ("--draft", draft) if draft else ()
+    done = run(*TARGET, *asked, *SMALL, ONCE, "--output-format", "json", cache=cache)
+    assert done.code == 0, done.stdout + done.stderr
+    report = done.json
+    assert (report["verdict"], report["exit_code"]) == ("accept", 0)
+    memory = report["memory"]
+    ledger = {line["line"]: line for line in memory["ledger"]}
+    assert sum(line["billed_bytes"] for line in ledger.values()) == memory["limit_bytes"]
+    assert abs(memory["unexplained_bytes"]) * 100 < memory["limit_bytes"]
+    weights = [line for name, line in ledger.items() if name.endswith("weights")]
+    assert len(weights) == (2 if draft else 1)
+    assert all(line["billed_bytes"] == line["measured_bytes"] for line in weights)
+    proof = report["self_test"]
+    assert proof["new_tokens"] == proof["paged_steps"] == 28
+    if draft:
+        assert proof["speculative_steps"] == 28
+        assert max(proof["accepted"]) > 1
+    assert report["not_done"] == []
+
+
+def test_a_cap_on_drafted_tokens_is_served(cache: Path) -> None:
+    done = run(
+        *DFLASH, *SMALL, ONCE, "--num-speculative-tokens", "3", "--output-format", "json",
+        cache=cache,
+    )  # fmt: skip
+    assert done.code == 0, done.stdout
+    assert max(done.json["self_test"]["offered"]) == 3
+
+
+def test_the_text_ends_with_the_verdict_and_tells_the_ledger(cache: Path) -> None:
+    done = run(*DFLASH, *SMALL, ONCE, cache=cache)
+    assert done.code == 0, done.stderr
+    assert done.stdout == ""
+    assert "KV pool" in done.stderr
+    assert done.verdict_line.startswith("accepted: ")
+    assert done.verdict_line.endswith("exit 0")
+
+
+def start(cache: Path, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "server", *arguments],
+        env=environment(cache),
+        cwd=cache,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
+    assert process.stderr is not None
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if words in line:
+            return seen
+    raise AssertionError(f"never said {words!r}: {''.join(seen)}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_what_was_loaded_is_held_until_a_signal(cache: Path, number: signal.Signals) -> None:
+    process = start(cache, *DFLASH, *SMALL)
+    seen = read_until(process, "ready:")
+    assert any(line.startswith("accepted: ") for line in seen)
+    time.sleep(0.2)
+    assert process.poll() is None
+    process.send_signal(number)
+    _, rest = process.communicate(timeout=30)
+    assert process.returncode == 0
+    assert "Traceback" not in rest
+
+
+@pytest.mark.parametrize("words", ["load target", "profile ...", "self-test ..."])
+def test_a_signal_in_a_phase_ends_the_boot_with_a_verdict(cache: Path, words: str) -> None:
+    process = start(cache, *TARGET, "--draft", "sample:dspark")
+    read_until(process, words)
+    process.send_signal(signal.SIGTERM)
+    _, rest = process.communicate(timeout=60)
+    assert process.returncode == 143, rest
+    assert "Traceback" not in rest
+    assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
+
+
+def test_a_reader_that_went_away_does_not_change_the_exit_code(cache: Path) -> None:
+    for arguments in ((*DFLASH, "--check"), ("--target", "x", "--draft", "sample:dspine")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "server", *arguments, "--output-format", "json"]
+        done = subprocess.run(
+            command, env=environment(cache), cwd=cache, stdout=writer, stderr=writer, check=False
+        )
+        os.close(writer)
+        assert done.returncode == (0 if "--check" in arguments else 78)
+
+
+def test_the_report_file_is_written_for_a_refusal_too(cache: Path, tmp_path: Path) -> None:
+    path = tmp_path / "report.json"
+    done = run("--target", "x", "--draft", "sample:dspine", "--report-file", str(path), cache=cache)
+    assert done.code == 78
+    assert json.loads(path.read_text())["verdict"] == "refuse"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_an_unwritable_report_file_is_told_before_the_load(cache: Path, tmp_path: Path) -> None:
+    done = run(*DFLASH, ONCE, "--report-file", str(tmp_path / "no" / "r.json"), cache=cache)
+    assert done.code == 66
+    assert done.error_lines[0].startswith("error[SD707]")
+    assert "target not loaded" in done.verdict_line
+
+
+def no_traceback(codes: Sequence[int], *arguments: str, cache: Path) -> None:
+    done = run(*arguments, cache=cache)
+    assert done.code in codes, done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.verdict_line.startswith("refused: ")
+
+
+def test_what_does_not_fit_is_refused_before_anything_is_loaded(cache: Path) -> None:
+    no_traceback((69, 75), *DFLASH, "--gpu-memory-utilization", "0.0001", cache=cache)
+    no_traceback((69,), *DFLASH, "--kv-cache-memory-bytes", "1MiB", cache=cache)
+
+
+def test_cuda_without_a_device_is_refused(cache: Path) -> None:
+    env = {"CUDA_VISIBLE_DEVICES": ""}
+    done = run("--target", "sample:qwen3", "--device", "cuda", cache=cache, env=env)
+    assert done.code == 69
+    assert done.error_lines[0].startswith("error[SD601]")
+
+
+def test_a_bare_config_is_judged_but_not_booted(cache: Path, tmp_path: Path) -> None:
+    folder = cache / "samples"
+    config = next(folder.glob("v*/qwen3/config.json"))
+    bare = tmp_path / "target.json"
+    bare.write_text(config.read_text())
+    checked = run("--target", str(bare), "--check", cache=cache)
+    assert checked.code == 0, checked.stderr
+    assert "skipped: tensor rules" in checked.stderr
+    booted = run("--target", str(bare), cache=cache)
+    assert booted.code == 66
+    assert booted.error_lines[0].startswith("error[SD405]")
