@@ -6,7 +6,7 @@ Renderers (`server/render/`) turn these into text and JSON; nothing here prints.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum, StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 JsonValue: TypeAlias = (
     bool | int | float | str | Sequence["JsonValue"] | Mapping[str, "JsonValue"] | None
@@ -64,8 +64,7 @@ class Verdict(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """Where a value was read: a file and JSON pointer, a flag, or a device.
 
     `role` labels the line for people (draft, target, flag, device). `value` is the value
@@ -81,8 +80,7 @@ class Location:
     has_value: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One fault (or remark) of a run. `message` is one clause that stands alone."""
 
     rule: str
@@ -96,8 +94,7 @@ class Finding:
     exit_code: ExitCode
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(NamedTuple):
     """One rule of a run and what became of it; `reason` says why it was skipped."""
 
     rule: str

@@ -6,6 +6,8 @@ integers.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
 
 from server.findings import (
     Check,
@@ -21,8 +23,7 @@ from server.findings import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class DraftFacts:
+class DraftFacts(NamedTuple):
     """The draft as it was asked for and found. `family` and `schema` are ids, or None."""
 
     asked: str
@@ -30,11 +31,10 @@ class DraftFacts:
     family: str | None = None
     schema: str | None = None
     layout: str | None = None
-    candidates: Mapping[str, str] = field(default_factory=dict)
+    candidates: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class TargetFacts:
+class TargetFacts(NamedTuple):
     """The target as it was asked for and found."""
 
     asked: str
@@ -42,8 +42,7 @@ class TargetFacts:
     architecture: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerLine:
+class LedgerLine(NamedTuple):
     """One line of the memory ledger. Billed lines sum to the limit.
 
     `measured_bytes` is None where nothing was measured (a reserve, say); `note` says what the
@@ -61,8 +60,7 @@ class LedgerLine:
         return None if self.measured_bytes is None else self.measured_bytes - self.billed_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class KvFacts:
+class KvFacts(NamedTuple):
     """The KV pool. `usable_tokens` excludes the reserved blocks; lengths are in tokens."""
 
     target_bytes_per_token: int
@@ -76,8 +74,7 @@ class KvFacts:
     full_length_requests: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryFacts:
+class MemoryFacts(NamedTuple):
     """The device and its ledger. `notes` are one-line remarks (NVML, neighbours, reasons)."""
 
     device: str
@@ -90,16 +87,14 @@ class MemoryFacts:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Phase:
+class Phase(NamedTuple):
     """One phase of the boot and how long it took."""
 
     name: str
     ms: float
 
 
-@dataclass(frozen=True, slots=True)
-class SettingFacts:
+class SettingFacts(NamedTuple):
     """One setting as it is in force, with where it came from."""
 
     value: JsonValue

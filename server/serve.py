@@ -8,9 +8,9 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
+from server.admission import Admission
 from server.config.rules import finding
 from server.findings import Location, outcome_of
-from server.gate import Admission
 from server.log import Log
 from server.memory.device import open_device as open_source
 from server.memory.facts import DeviceFacts, find_device

@@ -1,15 +1,15 @@
 """The boot: one visible list of phases, and the process around it."""
 
+import gc
 import os
 import signal
 import sys
-import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
-from server import cli, gate
+from server import cli, gate, pairing
 from server.cache import cache_folder
 from server.config.rules import finding
 from server.findings import ExitCode, Outcome, outcome_of
@@ -17,8 +17,6 @@ from server.log import Log, Refused
 from server.options import Options
 from server.render.console import Console
 from server.render.files import why_unwritable, write_report
-from server.render.json import report_json
-from server.render.ledger import render_memory
 from server.render.style import style_of
 from server.render.text import render_settings, render_summary, render_verdict
 from server.report import Report
@@ -46,24 +44,30 @@ def boot(options: Options, log: Log) -> object | None:
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
     with log.phase("target config"):
-        pair = gate.read_target_config(servable, log)
+        pair = pairing.read_target_config(servable, log)
+    if servable.refused:
+        raise Refused  # no weight file is opened for a draft that is not served
+
+    from server import admission  # only now is there a header to read
+
     with log.phase("tensor headers"):
-        headers = gate.read_tensor_headers(pair, log)
+        headers = admission.read_tensor_headers(pair, log)
     if not options.check:
-        gate.require_weights(headers, log)
-    admission = gate.admit(headers, log)
+        admission.require_weights(headers, log)
+    admitted = admission.admit(headers, log)
     if log.report.refused:
         raise Refused
     if options.check:
         return None
-    if admission is None:
+    if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
     log.report.not_done.clear()
 
+    gc.enable()  # see server/__main__.py
     from server import serve  # pynvml and torch are allowed from here on
 
     with log.phase("device"):
-        placed = serve.place(admission, options, log)
+        placed = serve.place(admitted, options, log)
     with log.phase("torch"):
         opened = serve.open_device(placed, log)
     with log.phase("load"):
@@ -102,13 +106,18 @@ def finish(log: Log, telling: cli.Telling) -> int:
     """Print the verdict, write the reports; returns the exit code."""
     report, console = log.report, log.console
     report.elapsed_s = log.elapsed_s()
-    if telling.report_file is not None and "SD707" not in {f.rule for f in report.findings}:
-        log.tell(
-            _unwritable(telling.report_file, write_report(telling.report_file, report_json(report)))
-        )
-    if telling.output_format == "json":
-        Console(sys.stdout, console.style).line(report_json(report))
+    as_json = telling.output_format == "json"
+    if as_json or telling.report_file is not None:
+        from server.render.json import report_json
+
+        if telling.report_file is not None and "SD707" not in {f.rule for f in report.findings}:
+            problem = write_report(telling.report_file, report_json(report))
+            log.tell(_unwritable(telling.report_file, problem))
+        if as_json:
+            Console(sys.stdout, console.style).line(report_json(report))
     if report.memory is not None:
+        from server.render.ledger import render_memory
+
         console.line(render_memory(report.memory, console.style))
     console.line(render_summary(report, console.style))
     console.line(render_verdict(report, console.style))
@@ -163,6 +172,8 @@ def _interrupted(interrupted: Interrupted, log: Log) -> Outcome:
 
 def _our_bug(error: Exception, log: Log) -> Outcome:
     message = f"{type(error).__name__} in phase {log.current}: {error}"
+    import traceback  # for this one path
+
     trace = "".join(traceback.format_exception(error))
     path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
     with suppress(OSError):

@@ -6,7 +6,6 @@ The checks of the decoder geometry that target and draft share are in `backbone.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -152,7 +151,7 @@ def _validation_faults(
         told = [_describe(e, picked[name], source) for e in errors[:_TOLD_PER_FIELD]]
         if len(errors) > len(told):
             more = f"{told[-1].message}, and {len(errors) - len(told)} more"
-            told[-1] = replace(told[-1], message=more)
+            told[-1] = told[-1]._replace(message=more)
         yield name, (told[0].rule, tuple(told))
 
 

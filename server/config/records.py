@@ -20,7 +20,7 @@ Dtype = Literal["bfloat16", "float16", "float32"]
 class Record(BaseModel):
     """Base of every resolved record: strict (true is not 1, 16.0 is not 16) and frozen."""
 
-    model_config = ConfigDict(strict=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(strict=True, frozen=True, extra="forbid", defer_build=True)
 
 
 class Backbone(Record):

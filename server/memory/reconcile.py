@@ -6,7 +6,7 @@ by, the activation is measured a second time over the real pool.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import nn
 
@@ -58,7 +58,7 @@ def reconcile(
     measured[bill.RUNTIME] = max(0, used_bytes - kept)
     ledger = tuple(_with_measurement(line, measured) for line in planned.ledger)
     unexplained = used_bytes - kept - _billed(ledger, bill.RUNTIME)
-    facts = replace(planned, ledger=ledger, unexplained_bytes=unexplained)
+    facts = planned._replace(ledger=ledger, unexplained_bytes=unexplained)
     outcome = outcome_of("SD507", _unexplained(plan, used_bytes, unexplained))
     return facts, outcome + outcome_of("SD508", _differing(ledger))
 
@@ -71,7 +71,7 @@ def storage_bytes(module: nn.Module) -> int:
 
 
 def _with_measurement(line: LedgerLine, measured: Mapping[str, int]) -> LedgerLine:
-    return replace(line, measured_bytes=measured.get(line.line))
+    return line._replace(measured_bytes=measured.get(line.line))
 
 
 def _billed(ledger: tuple[LedgerLine, ...], name: str) -> int:

@@ -26,12 +26,19 @@ def whole_logits(target: Qwen3Target, tokens: Sequence[int]) -> Tensor:
     return target.logits(step.hidden[-1])
 
 
-def decode_whole(target: Qwen3Target, prompt: Sequence[int], new_tokens: int) -> list[int]:
-    """Greedy tokens, each from a full forward over the whole prefix: the reference path."""
-    tokens = list(prompt)
-    for _ in range(new_tokens):
-        tokens.append(int(whole_logits(target, tokens).argmax()))
-    return tokens[len(prompt) :]
+@torch.inference_mode()
+def greedy_after(target: Qwen3Target, prompt: Sequence[int], tokens: Sequence[int]) -> list[int]:
+    """The greedy choice after `prompt` and each shorter prefix of `tokens`: one full forward.
+
+    Where the choices equal `tokens`, a decode that recomputes every step makes the same ones,
+    since a causal model's rows do not depend on later tokens.
+    """
+    if not tokens:
+        return []
+    rows = [*prompt, *tokens[:-1]]
+    step = target(as_tokens(rows, target.device), WholeContext(len(rows), target.device))
+    chosen: list[int] = target.logits(step.hidden[len(prompt) - 1 :]).argmax(-1).tolist()
+    return chosen
 
 
 @dataclass(frozen=True, slots=True)

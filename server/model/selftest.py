@@ -1,8 +1,9 @@
 """A short decode on the loaded weights and the real pool: three paths, one answer.
 
-The reference computes every step from scratch without a pool. Decoding over the pool and
-speculative rounds must choose the same tokens. Rounding differs between the paths, so two tokens
-whose logits the reference cannot tell apart in its dtype count as a tie, which is reported.
+The reference is a full forward without a pool, whose greedy choice after every prefix is read
+off at once. Decoding over the pool and speculative rounds must choose the same tokens. Rounding
+differs between the paths, so two tokens whose logits the reference cannot tell apart in its
+dtype count as a tie, which is reported.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor
 
 from server.config.geometry import RESERVED_BLOCKS
-from server.model.decode import PagedSequence, decode_whole, whole_logits
+from server.model.decode import PagedSequence, greedy_after, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool
 from server.model.qwen3 import Qwen3Target
@@ -36,13 +37,15 @@ class SelfTestFailed(RuntimeError):
 class SelfTest:
     """What a passed self-test did.
 
-    `paged_steps` and `speculative_steps`: how many of the `new_tokens` steps each path agreed on
-    before the end or a tie; `offered` and `accepted`: drafts per speculative round; `remarks`:
+    `tokens`: the ids that greedy decoding over the pool made; `paged_steps` and
+    `speculative_steps`: how many of the `new_tokens` steps each path agreed on before the end or
+    a tie; `offered` and `accepted`: drafts per speculative round; `remarks`:
     ties, and why a part did not run; `ms`: wall time.
     """
 
     prompt_tokens: int
     new_tokens: int
+    tokens: tuple[int, ...]
     paged_steps: int
     speculative_steps: int
     offered: tuple[int, ...]
@@ -53,20 +56,29 @@ class SelfTest:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """The reference's answer."""
+    """The reference's answer to `asked` steps; `tokens` ends early at the first tie."""
 
     target: Qwen3Target
     prompt: Sequence[int]
     tokens: Sequence[int]
+    asked: int
+
+    @classmethod
+    def after(cls, target: Qwen3Target, prompt: Sequence[int], made: Sequence[int]) -> "_Expected":
+        """The greedy choices along `made`, up to the first that differs from it."""
+        chosen = greedy_after(target, prompt, made)
+        pairs = enumerate(zip(chosen, made, strict=True), start=1)
+        first = next((step for step, (right, taken) in pairs if right != taken), len(chosen))
+        return cls(target, prompt, chosen[:first], len(made))
 
     def agreed(self, path: str, got: Sequence[int]) -> tuple[int, tuple[str, ...]]:
         """Steps that agree, and a remark on a tie. Raises SelfTestFailed on a difference."""
-        if len(got) != len(self.tokens):
-            raise SelfTestFailed(f"{path} made {len(got)} tokens, {len(self.tokens)} were asked")
-        for step, (right, taken) in enumerate(zip(self.tokens, got, strict=True)):
+        if len(got) != self.asked:
+            raise SelfTestFailed(f"{path} made {len(got)} tokens, {self.asked} were asked")
+        for step, (right, taken) in enumerate(zip(self.tokens, got, strict=False)):
             if right != taken:
                 return step, (self._tie(path, step, taken),)
-        return len(got), ()
+        return len(self.tokens), ()
 
     def _tie(self, path: str, step: int, taken: int) -> str:
         """The remark on a tie at `step`. Raises SelfTestFailed when it is none."""
@@ -112,9 +124,10 @@ def self_test(
     began = perf_counter()
     prompt_tokens, new_tokens = _lengths(drafter, pool, max_model_len)
     prompt = [(101 + 7919 * i) % target.config.vocab_size for i in range(prompt_tokens)]
-    expected = _Expected(target, prompt, decode_whole(target, prompt, new_tokens))
     _require_finite("the target's logits", whole_logits(target, prompt))
-    paged_steps, remarks = _paged(expected, pool)
+    tokens = _paged(target, pool, prompt, new_tokens)
+    expected = _Expected.after(target, prompt, tokens)
+    paged_steps, remarks = expected.agreed("paged decoding", tokens)
     if not new_tokens:
         remarks += (f"no room for a new token in {max_model_len} tokens: nothing compared",)
     speculation, steps = Speculation((), (), ()), 0
@@ -125,6 +138,7 @@ def self_test(
     return SelfTest(
         prompt_tokens=prompt_tokens,
         new_tokens=new_tokens,
+        tokens=tuple(tokens),
         paged_steps=paged_steps,
         speculative_steps=steps,
         offered=speculation.offered,
@@ -142,20 +156,19 @@ def _lengths(drafter: BlockDrafter | None, pool: KvPool, max_model_len: int) -> 
     return prompt, max(0, min(NEW_TOKENS, room - prompt))
 
 
-def _paged(expected: _Expected, pool: KvPool) -> tuple[int, tuple[str, ...]]:
+def _paged(target: Qwen3Target, pool: KvPool, prompt: Sequence[int], new_tokens: int) -> list[int]:
     """Decode over the pool, on blocks from both of its ends."""
-    table = _poisoned(pool, _ends(pool), len(expected.prompt) + len(expected.tokens))
-    sequence = PagedSequence(expected.target, pool, table)
-    got = sequence.decode(expected.prompt, len(expected.tokens), CHUNK_TOKENS)
+    table = _poisoned(pool, _ends(pool), len(prompt) + new_tokens)
+    tokens = PagedSequence(target, pool, table).decode(prompt, new_tokens, CHUNK_TOKENS)
     pool.fill(table, 0.0)
-    return expected.agreed("paged decoding", got)
+    return tokens
 
 
 def _speculative(
     expected: _Expected, speculator: Speculator
 ) -> tuple[Speculation, int, tuple[str, ...]]:
     """Speculative rounds, on blocks from the middle of the pool outwards."""
-    pool, new_tokens = speculator.pool, len(expected.tokens)
+    pool, new_tokens = speculator.pool, expected.asked
     middle_out = reversed(list(_ends(pool)))
     reach = len(expected.prompt) + new_tokens + speculator.drafter.config.block_size
     table = _poisoned(pool, middle_out, reach)

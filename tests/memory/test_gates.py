@@ -261,7 +261,7 @@ def test_i12_the_kind_of_device_changes_no_number() -> None:
         facts = make_facts(kind=kind)
         measured = Measured(GIB, GIB, 60 * GIB)
         results.append(gate_b(facts, make_need(), make_options(), shape_of(4), measured))
-    reports = [replace(r.memory, device="") for r in results if r.memory]
+    reports = [r.memory._replace(device="") for r in results if r.memory]
     assert len(reports) == 3
     assert reports[0] == reports[1] == reports[2]
     assert isinstance(results[0].outcome, Outcome)

@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from server.model.decode import PagedSequence, decode_whole
+from server.model.decode import PagedSequence, greedy_after
 from server.model.kv import KvPoolError
 from tests.model.tiny import (
+    decode_whole,
     make_pool,
     make_target,
     make_target_config,
@@ -40,4 +41,16 @@ def test_no_new_token_is_no_step() -> None:
     target = make_target(make_target_config(), torch.float64)
     pool = make_pool(target)
     assert PagedSequence(target, pool, scattered(pool, 1)).decode([3], 0) == []
-    assert decode_whole(target, [3], 0) == []
+    assert greedy_after(target, [3], []) == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_choices_read_off_at_once_are_those_of_recomputing_every_step(seed: int) -> None:
+    target = make_target(make_target_config(), torch.float64, seed)
+    prompt = random_tokens(9, seed=seed)
+    tokens = decode_whole(target, prompt, 12)
+    assert greedy_after(target, prompt, tokens) == tokens
+    other = [*tokens[:5], (tokens[5] + 1) % 61, *tokens[6:]]
+    chosen = greedy_after(target, prompt, other)
+    assert chosen[:6] == tokens[:6]
+    assert chosen[6] == decode_whole(target, [*prompt, *other[:6]], 1)[0]

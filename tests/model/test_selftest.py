@@ -9,11 +9,12 @@ from torch import Tensor
 from server.config.records import BlockDraft
 from server.model import selftest
 from server.model.build import final_tensors
-from server.model.decode import decode_whole, whole_logits
+from server.model.decode import whole_logits
 from server.model.kv import BlockTable, KvPool, read_prefix
 from server.model.selftest import SelfTestFailed, self_test, tie_tolerance
 from server.model.speculate import Speculator
 from tests.model.tiny import (
+    decode_whole,
     make_draft,
     make_drafter,
     make_dspark,
@@ -149,7 +150,7 @@ def make_rivals(gap: float) -> tuple[selftest._Expected, list[int]]:
     head = final_tensors(target)["lm_head.weight"]
     best = float(whole_logits(target, prefix)[tokens[2]])
     head[rival] = head[tokens[2]] * (1 - gap / best)
-    return selftest._Expected(target, prompt, tokens), [*tokens[:2], rival, tokens[3]]
+    return selftest._Expected(target, prompt, tokens, 4), [*tokens[:2], rival, tokens[3]]
 
 
 def test_a_tie_ends_the_comparison_with_a_remark() -> None:

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from server.config.records import BlockDraft
-from server.model.decode import as_tokens, decode_whole
+from server.model.decode import as_tokens
 from server.model.kv import BlockTable, KvPoolError
 from server.model.speculate import Speculator
 from tests.model import plain
 from tests.model.tiny import (
     CPU,
+    decode_whole,
     make_draft,
     make_drafter,
     make_dspark,

@@ -9,7 +9,7 @@ from server.config.geometry import kv_geometry
 from server.config.records import AnchorLayout, BlockDraft, TargetConfig
 from server.model.attention import WholeContext
 from server.model.build import build_drafter, build_target, final_tensors, materialise
-from server.model.decode import as_tokens
+from server.model.decode import as_tokens, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool, PoolShape
 from server.model.qwen3 import Qwen3Target, TargetStep
@@ -130,3 +130,11 @@ def run_whole(
 
 def weights_of(module: nn.Module) -> dict[str, Tensor]:
     return {name: tensor.double() for name, tensor in final_tensors(module).items()}
+
+
+def decode_whole(target: Qwen3Target, prompt: Sequence[int], new_tokens: int) -> list[int]:
+    """Greedy tokens, each from a full forward over the whole prefix: the reference path."""
+    tokens = list(prompt)
+    for _ in range(new_tokens):
+        tokens.append(int(whole_logits(target, tokens).argmax()))
+    return tokens[len(prompt) :]

@@ -5,7 +5,6 @@ arithmetic. At the top level it is told and ignored (SD111), or refused under --
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
 
 from server.config.backbone import BACKBONE_KEYS
 from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
@@ -92,7 +91,7 @@ def some(keys: Sequence[str], tell: Callable[[str], Finding]) -> Iterator[Findin
     for i, key in enumerate(keys[:_TOLD], start=1):
         told = tell(key)
         if i == _TOLD and len(keys) > _TOLD:
-            told = replace(told, message=f"{told.message}, and so for {len(keys) - i} more keys")
+            told = told._replace(message=f"{told.message}, and so for {len(keys) - i} more keys")
         yield told
 
 

@@ -1,12 +1,11 @@
 """The record of one rule. The text is what `--explain` prints."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from server.findings import ExitCode, Severity
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule.
 
     `summary` says what must hold, `why` what would happen otherwise, `fix` the general remedy,
