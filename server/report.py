@@ -22,6 +22,10 @@ from server.findings import (
     verdict_of,
 )
 
+# What a boot that ends early has not done; each clause is taken back when it is.
+NOT_LOADED = "target not loaded"
+NOT_TOUCHED = "device not touched"
+
 
 class DraftFacts(NamedTuple):
     """The draft as it was asked for and found. `family` and `schema` are ids, or None."""

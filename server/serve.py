@@ -20,7 +20,7 @@ from server.memory.shape import RunShape, resolve_shape, resolve_utilization
 from server.memory.source import MemorySource
 from server.memory.units import fraction_text
 from server.options import Options
-from server.report import SettingFacts
+from server.report import NOT_LOADED, NOT_TOUCHED, SettingFacts
 from server.weights.judge import LoadPlan, resident_bytes
 from server.weights.progress import make_progress
 
@@ -45,20 +45,20 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The opened device, and what this process held of it before any weight was loaded."""
+    """The opened device, and the largest step that it is to run."""
 
     placed: Placed
     source: MemorySource
     shape: RunShape
-    runtime_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Both models, resident."""
+    """Both models, resident, and what this process held before their first weight."""
 
     opened: Opened
     models: "Models"
+    runtime_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +103,7 @@ def open_device(placed: Placed, log: Log) -> Opened:
     """Import torch, open the device, and judge the fit again by its own totals."""
     source, outcome = open_source(placed.facts)
     log.require(outcome)
+    log.report.not_done.remove(NOT_TOUCHED)
     if source is None:
         raise RuntimeError("open_device gave neither a source nor a refusal")
     admission = placed.admission
@@ -118,8 +119,7 @@ def open_device(placed: Placed, log: Log) -> Opened:
         ("num_speculative_tokens", shape.draft_tokens),
     ):
         settings[name] = SettingFacts(value, shape.sources[name])
-    source.settle()
-    return Opened(placed, source, shape, source.used_by_us_bytes())
+    return Opened(placed, source, shape)
 
 
 def load(opened: Opened, log: Log) -> Loaded:
@@ -130,12 +130,16 @@ def load(opened: Opened, log: Log) -> Loaded:
     from server.weights.load import LoadError
 
     admission = opened.placed.admission
+    drafter = None
+    target = build_target(admission.target)
+    if admission.draft is not None:
+        drafter = build_drafter(admission.draft, admission.target.hidden_size)
+    # Only now has torch imported what it needs to build: that is runtime, not weights.
+    opened.source.settle()
+    runtime_bytes = opened.source.used_by_us_bytes()
     try:
-        target = build_target(admission.target)
         _fill(target, admission.target_plan, opened, log)
-        drafter = None
-        if admission.draft is not None and admission.draft_plan is not None:
-            drafter = build_drafter(admission.draft, admission.target.hidden_size)
+        if drafter is not None and admission.draft_plan is not None:
             _fill(drafter, admission.draft_plan, opened, log)
     except LoadError as error:
         tensor = f"tensor {error.tensor} " if error.tensor else ""
@@ -148,7 +152,8 @@ def load(opened: Opened, log: Log) -> Loaded:
         message = f"the weights found no room during the load: {first_line(error)}"
         log.require(outcome_of("SD509", [finding("SD509", message)]))
         raise
-    return Loaded(opened, Models(target, drafter))
+    log.report.not_done.remove(NOT_LOADED)
+    return Loaded(opened, Models(target, drafter), runtime_bytes)
 
 
 def profile(loaded: Loaded, log: Log) -> Profiled:
@@ -174,7 +179,7 @@ def allocate(profiled: Profiled, log: Log) -> Pooled:
     opened, models = profiled.loaded.opened, profiled.loaded.models
     placed, measured = opened.placed, profiled.measured
     figures = Measured(
-        runtime_bytes=opened.runtime_bytes + measured.runtime_growth_bytes,
+        runtime_bytes=profiled.loaded.runtime_bytes + measured.runtime_growth_bytes,
         activation_bytes=measured.activation_bytes,
         free_bytes=measured.free_bytes,
     )

@@ -19,10 +19,9 @@ from server.render.console import Console
 from server.render.files import why_unwritable, write_report
 from server.render.style import style_of
 from server.render.text import render_settings, render_summary, render_verdict
-from server.report import Report
+from server.report import NOT_LOADED, NOT_TOUCHED, Report
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
-NOT_LOADED = "target not loaded, device not touched"
 
 
 class Interrupted(BaseException):
@@ -61,7 +60,6 @@ def boot(options: Options, log: Log) -> object | None:
         return None
     if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
-    log.report.not_done.clear()
 
     gc.enable()  # see server/__main__.py
     from server import serve  # pynvml and torch are allowed from here on
@@ -93,7 +91,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Console(sys.stdout, style).line(cli.answer(parsed))
         return ExitCode.OK
     log = Log(Report(settings=dict(parsed.settings)), console)
-    log.report.not_done.append(NOT_LOADED)
+    log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
     log.tell(parsed.outcome)
     if telling.report_file is not None:
         log.tell(_unwritable(telling.report_file, why_unwritable(telling.report_file)))
@@ -119,7 +117,8 @@ def finish(log: Log, telling: cli.Telling) -> int:
         from server.render.ledger import render_memory
 
         console.line(render_memory(report.memory, console.style))
-    console.line(render_summary(report, console.style))
+    if not report.refused:
+        console.line(render_summary(report, console.style))
     console.line(render_verdict(report, console.style))
     return report.exit_code
 

@@ -133,7 +133,11 @@ def memory_facts(case: Case, found: Plan | Shortfall) -> MemoryFacts:
         utilization=fraction_text(case.options.gpu_memory_utilization),
         ledger=found.ledger,
         kv=found.kv if isinstance(found, Plan) else None,
-        notes=(facts.reason, *facts.notes, *((tenants,) if facts.tenants else ())),
+        notes=(
+            f"why this device: {facts.reason}",
+            *facts.notes,
+            *((tenants,) if facts.tenants else ()),
+        ),
     )
 
 

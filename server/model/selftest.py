@@ -144,7 +144,7 @@ def self_test(
         offered=speculation.offered,
         accepted=speculation.accepted,
         remarks=remarks,
-        ms=(perf_counter() - began) * 1000,
+        ms=round((perf_counter() - began) * 1000, 3),
     )
 
 

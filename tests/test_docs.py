@@ -1,0 +1,37 @@
+"""The documents say what the code does: flags, rules, exit codes, commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from server.config.rules import RULES
+from server.findings import EXIT_PRIORITY, ExitCode
+from server.flags import BY_SPELLING
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_OURS = {"--rounds"}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
+def test_every_flag_and_rule_that_a_document_names_exists(path: Path) -> None:
+    text = path.read_text()
+    flags = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - NOT_OURS
+    assert flags <= set(BY_SPELLING)
+    assert set(re.findall(r"\bSD\d{3}\b", text)) <= set(RULES)
+
+
+def test_the_exit_codes_are_documented_in_the_order_that_decides() -> None:
+    order = ", ".join(str(int(code)) for code in EXIT_PRIORITY)
+    for name in ("README.md", "docs/exit-codes.md"):
+        text = (ROOT / name).read_text()
+        assert f"the first of {order}" in text
+        for code in ExitCode:
+            assert f"| {int(code)} |" in text
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for path in DOCS:
+        for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
