@@ -64,6 +64,8 @@ def read_tensor_headers(pair: PairRead, log: Log) -> Headers:
         layout = draft_layout(reading.record, reading.record.hidden_size)
         folder = found.checkpoint.folder if found.checkpoint else None
         draft_plan = _plan(folder, layout, reading, log)
+    if target_plan is not None and draft_plan is not None:
+        log.tell(_stored_dtypes(target_plan, draft_plan, log))
     return Headers(pair, target_plan, draft_plan)
 
 
@@ -94,6 +96,24 @@ def require_weights(headers: Headers, log: Log) -> None:
             where = Location(checkpoint.role, file=str(checkpoint.config_path), has_value=False)
             fix = "give the checkpoint's folder, or add --check to judge the configs alone"
             log.tell(outcome_of("SD405", [finding("SD405", message, where, fix=fix)]))
+
+
+def _stored_dtypes(target: LoadPlan, draft: LoadPlan, log: Log) -> Outcome:
+    """SD207 by what the files hold; a config may state no dtype
+    (https://github.com/vllm-project/vllm/issues/55250)."""
+    asked = str(log.report.settings["dtype"].value)
+    computed = target.dtype if asked == "auto" else asked
+    told = any(known.rule == "SD207" for known in log.report.findings)
+    if told or (draft.dtype, computed) != ("bfloat16", "float16"):
+        return outcome_of("SD207", ())
+    where = (
+        Location("draft", file=str(draft.entries[0].file), value=draft.dtype),
+        Location("target", file=str(target.entries[0].file), value=target.dtype),
+        Location("setting", flag="--dtype", value=asked),
+    )
+    message = f"draft weights are {draft.dtype}, they would be computed in {computed}"
+    fix = "--dtype bfloat16, or --dtype float32"
+    return outcome_of("SD207", [finding("SD207", message, *where, fix=fix)])
 
 
 def _skip_tensors(reason: str, log: Log) -> None:

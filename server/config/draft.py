@@ -31,7 +31,8 @@ class Draft:
     """A draft's config.json as far as it could be read.
 
     `family` is "unknown" when no family claims the file, or when there is no JSON object to
-    judge (then `candidates` is empty and `outcome` says why). `evidence` are the deciding
+    judge (then `candidates` is empty and `outcome` says why). `served` is what the registry says
+    of the family. `evidence` are the deciding
     places. `candidates` maps each family and schema to the reason why it did not claim the
     file, "" for the one that did.
     """
@@ -43,6 +44,7 @@ class Draft:
     candidates: Mapping[str, str]
     reading: Reading[BlockDraft] | None
     outcome: Outcome
+    served: bool = False
 
 
 def read_draft(path: Path, strict: bool) -> Draft:
@@ -74,14 +76,17 @@ def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
 def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
     """Refuse a draft that this server does not serve. Tell these findings before the draft's own.
 
-    SD306: a DSpine draft, valid or not. SD302: no family claims the file. SD301: `spec_method`
-    is neither "auto" nor the file's family.
+    SD306: a DSpine draft, valid or not. SD302: no family claims the file. SD312: a family that
+    the registry knows and this server does not serve. SD301: `spec_method` is neither "auto" nor
+    the file's family.
     """
     if draft.family == DSPINE:
         refusal = outcome_of("SD306", [_dspine(draft)])
         return refusal + outcome_of("SD301", _contradiction(draft, spec_method))
     unknown = [_unknown(draft)] if draft.family == UNKNOWN and draft.candidates else []
+    unserved = [] if draft.served or draft.family == UNKNOWN else [_unserved(draft)]
     refusal = outcome_of("SD306", ()) + outcome_of("SD302", unknown)
+    refusal += outcome_of("SD312", unserved)
     return refusal + outcome_of("SD301", _contradiction(draft, spec_method))
 
 
@@ -100,6 +105,7 @@ def _claimed(
         candidates=grounds[1],
         reading=reading,
         outcome=outcome + reading.outcome,
+        served=family.served,
     )
 
 
@@ -126,6 +132,11 @@ def _unknown(draft: Draft) -> Finding:
     near = [why for why in draft.candidates.values() if why.startswith("dflash_config")]
     message = f"draft family is not recognised: {', '.join(dict.fromkeys(shown + near))}"
     return finding("SD302", message, *draft.evidence)
+
+
+def _unserved(draft: Draft) -> Finding:
+    message = f"the draft's family is {draft.family}, served are {', '.join(SERVED)}"
+    return finding("SD312", message, *draft.evidence)
 
 
 def _contradiction(draft: Draft, spec_method: str) -> Iterator[Finding]:

@@ -60,10 +60,10 @@ def test_broken_json_does_not_hide_the_rest(tmp_path: Path) -> None:
     assert draft.reading.unresolved == {"rms_norm_eps": "SD106"}
 
 
-def test_without_the_dspine_branch_nothing_else_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    # A valid DSpine file has no fault of its own: the guard is the only thing that stops it.
+def test_without_the_dspine_branch_only_the_registry_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A valid DSpine file has no fault of its own: nothing but this one call stops it.
     draft = judge(DSPINE)
     assert ensure_servable(draft, "auto").refused
     assert not draft.outcome.refused
     monkeypatch.setattr(module, "DSPINE", "no such family")
-    assert not ensure_servable(draft, "auto").refused
+    assert [f.rule for f in ensure_servable(draft, "auto").findings] == ["SD312"]

@@ -96,4 +96,13 @@ RULES: tuple[Rule, ...] = (
         "Use a checkpoint with the value named in the message.",
         f"{_QWEN3}/configuration_qwen3.py; {_DFLASH}",
     ),
+    Rule(
+        id="SD312",
+        name="draft-family-not-served",
+        summary="The draft's family is one that this server serves.",
+        why="Another family's heads and layout are computed otherwise; served as a neighbour its "
+        "drafts would be rejected without a word.",
+        fix="Use a draft of a family that is served.",
+        source="https://github.com/vllm-project/vllm/pull/53435",
+    ),
 )
