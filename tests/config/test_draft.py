@@ -60,7 +60,7 @@ def test_broken_json_does_not_hide_the_rest(tmp_path: Path) -> None:
     assert draft.reading.unresolved == {"rms_norm_eps": "SD106"}
 
 
-def test_without_the_dspine_branch_only_the_registry_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_its_branch_the_registry_refuses_dspine(monkeypatch: pytest.MonkeyPatch) -> None:
     # A valid DSpine file has no fault of its own: nothing but this one call stops it.
     draft = judge(DSPINE)
     assert ensure_servable(draft, "auto").refused

@@ -1,0 +1,39 @@
+"""`--check` on real, bare config files, as an operator would run it."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.corpus import corpus_file
+from tests.process import Finished, run
+
+DRAFT = "dflash_nested/z-lab__Qwen3-8B-DFlash-b16.reconstructed.json"
+
+
+def check(target: str, cache: Path) -> Finished:
+    draft, against = corpus_file(DRAFT), corpus_file(f"target/{target}.json")
+    return run("--check", "--draft", str(draft), "--target", str(against), cache=cache)
+
+
+def test_the_right_target_is_accepted_and_the_skipped_tensors_are_told(tmp_path: Path) -> None:
+    done = check("Qwen__Qwen3-8B", tmp_path)
+    assert done.code == 0, done.stderr
+    assert done.stderr.count("skipped: tensor rules") == 2
+    assert "bare config file" in done.stderr
+    assert done.verdict_line.startswith("accepted: no findings")
+
+
+@pytest.mark.parametrize(
+    ("target", "rules"),
+    [("Qwen__Qwen3-4B", ["SD201"]), ("Qwen__Qwen3-4B-2507", ["SD201", "SD204", "SD205"])],
+)
+def test_the_wrong_target_is_refused_with_both_values(
+    tmp_path: Path, target: str, rules: list[str]
+) -> None:
+    done = check(target, tmp_path)
+    assert done.code == 78
+    assert [line[6:11] for line in done.error_lines] == rules
+    assert "4096" in done.error_lines[0]
+    assert "2560" in done.error_lines[0]
+    if len(rules) > 1:
+        assert all(value in done.stderr for value in ("40960", "262144", "1000000", "5000000"))

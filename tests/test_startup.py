@@ -1,0 +1,72 @@
+"""The boot's list of phases: nothing runs early, a bug is told in one line, signals wait."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from server import startup
+from server.startup import main
+from tests.boots import make_log, make_options
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SERVER_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(startup, "_listen", lambda: None)
+    monkeypatch.setattr(startup.signal, "pthread_sigmask", lambda *_: None)
+    return tmp_path
+
+
+def test_phases_run_in_order_and_stop_at_the_gate_for_check() -> None:
+    log = make_log()
+    log.report.settings |= make_log(make_options("x")).report.settings
+    assert startup.boot(make_options("sample:qwen3", "sample:dflash", check=True), log) is None
+    names = [phase.name for phase in log.report.phases]
+    assert names == ["draft config", "servable", "target config", "tensor headers"]
+
+
+def test_a_bug_is_one_line_and_its_traceback_is_saved(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(*_: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("server.gate.read_draft_config", explode)
+    code = main(["--target", "sample:qwen3", "--draft", "sample:dflash"])
+    told = capsys.readouterr().err
+    assert code == 70
+    assert told.splitlines()[2].startswith("error[SD608]")
+    assert "KeyError in phase draft config" in told
+    assert "Traceback" not in told
+    (saved,) = cache.glob("crash-*.txt")
+    assert "explode" in saved.read_text()
+
+
+def test_json_is_the_only_thing_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(["--target", "x", "--draft", "sample:dspine", "--output-format", "json"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (78, "")
+    assert json.loads(out)["verdict"] == "refuse"
+
+
+def test_answers_go_to_standard_output_and_exit_0(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, words in ((["--version"], "draftgate"), (["--explain", "SD306"], "DSpine")):
+        assert main(arguments) == 0
+        assert words in capsys.readouterr().out
+
+
+def test_a_process_without_standard_streams_still_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    monkeypatch.setattr("sys.stdout", None)
+    assert main(["--target", "x", "--draft", "sample:dspine"]) == 78
+
+
+def test_a_stream_that_is_full_does_not_change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stderr", Full())
+    assert main(["--target", "x", "--draft", "sample:dspine"]) == 78
