@@ -17,6 +17,9 @@ def main() -> int:
     try:
         return boot()
     finally:
+        # Python gives signals back to the kernel before it ends; the exit code is decided.
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, signal.SIG_IGN)
         gc.freeze()
 
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from server.config.checks import Reading
-from server.config.pair import served_length
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.config.rules import finding
-from server.findings import Location, Outcome, outcome_of, skipped
+from server.findings import Location, Outcome, outcome_by_rule, outcome_of
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import read_inventory
@@ -33,16 +32,12 @@ class Headers:
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """A pair that this server serves: resolved configs and exact load plans.
-
-    `limit_tokens` is the longest request that the positions of both models allow.
-    """
+    """A pair that this server serves: resolved configs and exact load plans."""
 
     target: TargetConfig
     target_plan: LoadPlan
     draft: BlockDraft | None
     draft_plan: LoadPlan | None
-    limit_tokens: int
     seal: object = field(repr=False)
 
     def __post_init__(self) -> None:
@@ -83,8 +78,7 @@ def admit(headers: Headers, log: Log) -> Admission | None:
         raise RuntimeError("a config is unresolved, and no finding says why")
     if headers.target is None or (draft is not None and headers.draft is None):
         return None
-    limit = served_length(draft, record)
-    return Admission(record, headers.target, draft, headers.draft, limit, _SEAL)
+    return Admission(record, headers.target, draft, headers.draft, _SEAL)
 
 
 def require_weights(headers: Headers, log: Log) -> None:
@@ -117,7 +111,7 @@ def _stored_dtypes(target: LoadPlan, draft: LoadPlan, log: Log) -> Outcome:
 
 
 def _skip_tensors(reason: str, log: Log) -> None:
-    log.tell(sum((skipped(rule, reason) for rule in _TENSOR_RULES), Outcome()))
+    log.tell(outcome_by_rule(_TENSOR_RULES, skip=dict.fromkeys(_TENSOR_RULES, reason)))
     log.console.line(f"skipped: tensor rules {_TENSOR_RULES[0]} to {_TENSOR_RULES[-1]}: {reason}")
 
 

@@ -14,7 +14,7 @@ from server import __version__
 from server.cli_argv import make_parser, split
 from server.cli_settle import Settled, demands, no_rule, rule_id, settle, unknown_variables
 from server.config.rules import RULES
-from server.findings import Finding, JsonValue, Outcome, outcome_of
+from server.findings import JsonValue, Outcome, outcome_by_rule
 from server.flags import BY_VARIABLE, DEFAULTS
 from server.options import Options
 from server.report import SettingFacts
@@ -69,7 +69,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Parsed:
         return _answering(settled, Action.EXPLAIN if "explain" in asked else Action.LIST_RULES)
     settled.faults += demands(settled)
     settled.faults += unknown_variables(environ)
-    outcome = _outcome(settled.faults)
+    outcome = outcome_by_rule(_RULES, settled.faults)
     telling = _telling(settled.values)
     settings = _settings(settled)
     if outcome.refused:
@@ -113,21 +113,15 @@ def decimal_text(value: Fraction) -> str:
     return f"{digits[:-places]}.{digits[-places:]}" if places else digits
 
 
-def _outcome(faults: Sequence[Finding]) -> Outcome:
-    """The faults, grouped by rule, with one check for each rule that ran."""
-    total = Outcome()
-    for rule in _RULES:
-        total += outcome_of(rule, [fault for fault in faults if fault.rule == rule])
-    return total
-
-
 def _answering(settled: Settled, action: Action) -> Parsed:
     """--list-rules or --explain: the topic, or why there is no such rule."""
     given = settled.given.get("explain")
     topic = rule_id(given.text or "") if given else None
     if given and topic is None:
         settled.faults.append(no_rule(given))
-    return Parsed(action, None, _outcome(settled.faults), _telling(settled.values), topic or "")
+    return Parsed(
+        action, None, outcome_by_rule(_RULES, settled.faults), _telling(settled.values), topic or ""
+    )
 
 
 def _telling(values: Mapping[str, Any]) -> Telling:

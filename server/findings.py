@@ -94,6 +94,23 @@ class Finding(NamedTuple):
     exit_code: ExitCode
 
 
+class Rule(NamedTuple):
+    """One rule of the registry (`server/config/rules/`); its text is what `--explain` prints.
+
+    `summary` says what must hold, `why` what would happen otherwise, `fix` the general remedy,
+    `source` where the rule comes from (public repository and file, or issue address).
+    """
+
+    id: str
+    name: str
+    summary: str
+    why: str
+    fix: str
+    source: str
+    severity: Severity = Severity.ERROR
+    exit_code: ExitCode = ExitCode.CONFIG
+
+
 class Check(NamedTuple):
     """One rule of a run and what became of it; `reason` says why it was skipped."""
 
@@ -129,6 +146,21 @@ def outcome_of(rule: str, findings: Iterable[Finding]) -> Outcome:
     elif Severity.WARNING in severities:
         status = CheckStatus.WARN
     return Outcome(found, (Check(rule, status),))
+
+
+def outcome_by_rule(
+    rules: Iterable[str], findings: Iterable[Finding] = (), skip: Mapping[str, str] | None = None
+) -> Outcome:
+    """One check for each of `rules`, in their order, each with its findings.
+
+    `skip` maps a rule that did not run to the reason; a finding of that rule counts all the same.
+    """
+    found, total = tuple(findings), Outcome()
+    for rule in rules:
+        own = [f for f in found if f.rule == rule]
+        reason = (skip or {}).get(rule)
+        total += outcome_of(rule, own) if own or reason is None else skipped(rule, reason)
+    return total
 
 
 def skipped(rule: str, reason: str) -> Outcome:

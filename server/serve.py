@@ -144,7 +144,8 @@ def load(opened: Opened, log: Log) -> Loaded:
     except LoadError as error:
         tensor = f"tensor {error.tensor} " if error.tensor else ""
         where = Location("weights", file=str(error.file), has_value=False)
-        log.require(outcome_of("SD415", [finding("SD415", f"{tensor}{error.message}", where)]))
+        message = f"{tensor}{error.message}"
+        log.require(outcome_of("SD415", [finding("SD415", message, where, fix=error.fix)]))
         raise
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
@@ -163,7 +164,7 @@ def profile(loaded: Loaded, log: Log) -> Profiled:
 
     opened = loaded.opened
     options, need = opened.placed.options, opened.placed.need
-    longest = options.max_model_len or need.limits.tokens
+    longest = options.max_model_len or need.limit_tokens
     work = Workload(need.layout, step_shape(opened.shape, longest))
     found, outcome = measure(opened.source, loaded.models, work, options.memory_margin_bytes)
     log.require(outcome)

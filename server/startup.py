@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 
 from server import cli, gate, pairing
 from server.cache import cache_folder
 from server.config.rules import finding
 from server.findings import ExitCode, Outcome, outcome_of
+from server.interrupts import Interrupted, Interrupts
 from server.log import Log, Refused
 from server.options import Options
 from server.render.console import Console
@@ -20,17 +20,6 @@ from server.render.files import why_unwritable, write_report
 from server.render.style import style_of
 from server.render.text import render_settings, render_summary, render_verdict
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
-
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
-
-
-class Interrupted(BaseException):
-    """SIGTERM or SIGINT arrived; `number` is the signal's."""
-
-    def __init__(self, number: int) -> None:
-        """Remember which signal it was."""
-        super().__init__(signal.Signals(number).name)
-        self.number = number
 
 
 def boot(options: Options, log: Log) -> object | None:
@@ -130,37 +119,33 @@ def _unwritable(path: Path, problem: str | None) -> Outcome:
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
     held: object | None = None
+    interrupts = Interrupts()
     try:
-        _listen()
-        log.console.line(render_settings(log.report, log.console.style))
-        held = boot(options, log)
-    except Refused:
-        pass
+        interrupts.listen()
+        held = _boot_or_tell(options, log)
+        interrupts.defer()
     except Interrupted as interrupted:
+        interrupts.defer()
         log.tell(_interrupted(interrupted, log))
-    except Exception as error:  # a bug of ours: told in one line, the rest saved
-        log.tell(_our_bug(error, log))
-    # From here on a signal waits: the verdict is told whole, and the hold takes what is pending.
-    signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+    # From here on a signal waits: the verdict is told whole, and the hold takes what came.
     code = finish(log, telling)
     if held is not None and code == ExitCode.OK and not options.exit_after_boot:
-        _hold(log)
+        log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
+        name = signal.Signals(interrupts.wait()).name
+        log.console.line(f"{name}: models and KV pool released; exit 0")
     return code
 
 
-def _hold(log: Log) -> None:
-    """Hold what was loaded until SIGTERM or SIGINT; that is a normal end."""
-    log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    # The signal may reach any thread; the pipe wakes this one whichever it was.
-    signal.set_wakeup_fd(writer)
+def _boot_or_tell(options: Options, log: Log) -> object | None:
+    """What the boot holds; None after a refusal or a bug of ours, which are told."""
     try:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-        while True:
-            os.read(reader, 1)
-    except Interrupted as interrupted:
-        log.console.line(f"{interrupted}: models and KV pool released; exit 0")
+        log.console.line(render_settings(log.report, log.console.style))
+        return boot(options, log)
+    except Refused:
+        pass
+    except Exception as error:  # a bug of ours: told in one line, the rest saved
+        log.tell(_our_bug(error, log))
+    return None
 
 
 def _interrupted(interrupted: Interrupted, log: Log) -> Outcome:
@@ -180,11 +165,3 @@ def _our_bug(error: Exception, log: Log) -> Outcome:
     problem = write_report(path, trace)
     where = f"the traceback is in {path}" if problem is None else f"no traceback saved: {problem}"
     return outcome_of("SD608", [finding("SD608", message, fix=f"report this; {where}")])
-
-
-def _listen() -> None:
-    def interrupt(number: int, _frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    for number in SIGNALS:
-        signal.signal(number, interrupt)

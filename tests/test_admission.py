@@ -49,9 +49,7 @@ def test_only_the_gate_makes_an_admission() -> None:
     made = admission.admit(headers_of(OPTIONS, log), log)
     assert made is not None
     with pytest.raises(TypeError, match="only server"):
-        admission.Admission(
-            made.target, made.target_plan, made.draft, made.draft_plan, made.limit_tokens, object()
-        )
+        admission.Admission(made.target, made.target_plan, made.draft, made.draft_plan, object())
 
 
 def test_nothing_is_admitted_after_a_refusal() -> None:

@@ -14,8 +14,7 @@ from tests.boots import make_log, make_options
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SERVER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(startup, "_listen", lambda: None)
-    monkeypatch.setattr(startup.signal, "pthread_sigmask", lambda *_: None)
+    monkeypatch.setattr(startup.Interrupts, "listen", lambda _: None)
     return tmp_path
 
 

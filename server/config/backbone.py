@@ -37,6 +37,13 @@ _COMPUTED: Mapping[str, JsonValue] = {
     "attn_logit_softcapping": None,
     "final_logit_softcapping": None,
 }
+# Of the attention pattern: the JSON kind of each key, and how it is asked for.
+_KINDS: Mapping[str, tuple[str, str]] = {
+    "layer_types": ("list", "a list"),
+    "use_sliding_window": ("boolean", "true or false"),
+    "sliding_window": ("integer", "an integer"),
+}
+_STATE_WINDOW = "set use_sliding_window to false, if the checkpoint was trained without a window"
 _QUANTISED = ("quantization_config", "compression_config")
 _QUANTISED_DTYPES = ("float8", "fp8", "float4", "fp4", "int", "uint")
 _ROPE_KEYS = frozenset(
@@ -108,11 +115,12 @@ def differs(value: JsonValue, computed: JsonValue) -> bool:
     return value is not None and not same(value, computed)
 
 
-def _layer_types_kind(decoder: Decoder) -> Iterator[Finding]:
-    types = decoder.raw.get("layer_types")
-    if types is not None and not isinstance(types, list):
-        message = f"{decoder.source.role} layer_types is {shorten(types)}, a list is needed"
-        yield finding("SD107", message, decoder.source.at("/layer_types", types))
+def _kinds(decoder: Decoder) -> Iterator[Finding]:
+    for key, (wanted, need) in _KINDS.items():
+        value = decoder.raw.get(key)
+        if kind(value) not in (wanted, "null"):
+            message = f"{decoder.source.role} {key} is {shorten(value)}, {need} is needed"
+            yield finding("SD107", message, decoder.source.at(pointer(key), value))
 
 
 def _layer_types_length(decoder: Decoder) -> Iterator[Finding]:
@@ -147,14 +155,16 @@ def _even_head(decoder: Decoder) -> Iterator[Finding]:
 
 def _sliding(decoder: Decoder) -> Iterator[Finding]:
     raw, source = decoder.raw, decoder.source
-    window = raw.get("sliding_window")
-    if window is not None and differs(raw.get("use_sliding_window"), False):
-        message = (
-            f"{source.role} use_sliding_window is {shorten(raw['use_sliding_window'])} "
-            f"and sliding_window is {shorten(window)}"
-        )
-        keys = ("use_sliding_window", "sliding_window")
-        yield finding("SD307", message, *(source.at(pointer(k), raw[k]) for k in keys))
+    use, window = pick(raw, "use_sliding_window"), pick(raw, "sliding_window")
+    # Where it is not stated, transformers takes a window of 4096.
+    windowed = window.value is not None or not window.present
+    if use.value is True and windowed:
+        found = shorten(window.value) if window.present else "missing"
+        message = f"{source.role} use_sliding_window is true and sliding_window is {found}"
+        near = source.near(window.pointer)
+        where = source.at(window.pointer, window.value) if window.present else near
+        fix = None if window.present else _STATE_WINDOW
+        yield finding("SD307", message, source.at(use.pointer, use.value), where, fix=fix)
     yield from _layer_types(raw.get("layer_types"), source)
 
 
@@ -226,7 +236,7 @@ def _wanted(computed: JsonValue) -> str:
 
 
 ATTENTION: tuple[Check[Decoder], ...] = (
-    Check("SD107", (), _layer_types_kind),
+    Check("SD107", (), _kinds),
     Check("SD117", ("num_hidden_layers",), _layer_types_length),
     Check("SD307", (), _sliding),
 )

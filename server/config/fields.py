@@ -15,7 +15,7 @@ from server.config.checks import Reading
 from server.config.records import Record
 from server.config.rules import finding
 from server.config.values import Source, kind, pointer, same, shorten
-from server.findings import Finding, JsonValue, Outcome, outcome_of
+from server.findings import Finding, JsonValue, outcome_by_rule
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
@@ -102,6 +102,7 @@ def read_record(
         details = error.errors(include_url=False)
         faults.update(_validation_faults(details, picked, source, known=set(faults)))
     valid = {name: _frozen(value) for name, value in values.items() if name not in faults}
+    findings = [f for _, found in faults.values() for f in found]
     return Reading(
         role=role,
         file=file,
@@ -109,7 +110,7 @@ def read_record(
         record=None if faults else record,
         unresolved={name: rule for name, (rule, _) in faults.items()},
         pointers={name: place.pointer for name, place in picked.items()},
-        outcome=_outcome([f for _, found in faults.values() for f in found]),
+        outcome=outcome_by_rule(dict.fromkeys((*_RULES, *(f.rule for f in findings))), findings),
     )
 
 
@@ -200,11 +201,3 @@ def _clash(name: str, source: Source, first: Picked, other: Picked) -> Finding:
 
 def _frozen(value: JsonValue) -> object:
     return tuple(value) if isinstance(value, list) else value
-
-
-def _outcome(findings: list[Finding]) -> Outcome:
-    total = Outcome()
-    others = dict.fromkeys(f.rule for f in findings if f.rule not in _RULES)
-    for rule in (*_RULES, *others):
-        total += outcome_of(rule, [f for f in findings if f.rule == rule])
-    return total

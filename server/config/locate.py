@@ -15,7 +15,7 @@ from server.config import locate_refusals as refuse
 from server.config.hf_cache import Broken, Snapshot, choose_snapshot, entries_for, hub_cache
 from server.config.locate_refusals import Search
 from server.config.probe import Kind, Probe, expand_home, probe
-from server.findings import Finding, Outcome, outcome_of
+from server.findings import Finding, Outcome, outcome_by_rule, outcome_of
 
 _CONFIG = "config.json"
 _NAME = r"(?:[A-Za-z0-9_][\w.-]{0,95}/)?[A-Za-z0-9_][\w.-]{0,95}"
@@ -71,10 +71,7 @@ def locate(role: str, asked: str, places: Places) -> tuple[Checkpoint | None, Ou
     found = _find(search, places)
     if isinstance(found, Finding):
         return None, outcome_of(found.rule, (found,))
-    total = Outcome()
-    for rule in _NAME_RULES if search.name else ():
-        total += outcome_of(rule, ())
-    return found, total
+    return found, outcome_by_rule(_NAME_RULES if search.name else ())
 
 
 def _find(search: Search, places: Places) -> Checkpoint | Finding:

@@ -70,7 +70,9 @@ def no_such_path(search: Search, path: Path) -> Finding:
 
 def unknown_name(search: Search, name: str, model_dir: Path | None, hub: Path) -> Finding:
     """SD112: no place knows the name."""
-    near = _near(name, _known(model_dir, hub))
+    name = model_name(name) or name  # the folder name of a cache entry means its model
+    roots = [root for root in (model_dir, hub) if root is not None]
+    near = [n for n in _near(name, _known(model_dir, hub)) if _is_there(n, roots)]
     message = f"{search.subject} is in none of {len(search.looked)} places{_told(near)}"
     fetch = _fetch(search, name, model_dir)
     fix = f"{_use(search, near)}; or {fetch}" if near else fetch
@@ -172,6 +174,12 @@ def _known(model_dir: Path | None, hub: Path) -> list[str]:
     names = [name for name in names if not name.startswith((".", "models--"))]
     entries = (*(names_in(model_dir) if model_dir else ()), *names_in(hub))
     return names + [name for name in map(model_name, entries) if name is not None]
+
+
+def _is_there(name: str, roots: Iterable[Path]) -> bool:
+    """True for a folder of that name, or a cache entry of it, below one of `roots`."""
+    paths = (root / folder for root in roots for folder in (name, entry_name(name)))
+    return any(probe(path).kind is Kind.FOLDER for path in paths)
 
 
 def _near(asked: str, names: Iterable[str]) -> list[str]:

@@ -60,13 +60,15 @@ def _layer_ids(pair: Pair) -> Iterator[Finding]:
     ids = pair.draft.partial.target_layer_ids
     wrong = [k for k, layer in enumerate(ids) if not _EMBEDDING_OUTPUT <= layer < depth]
     if wrong:
+        lowest = _EMBEDDING_OUTPUT if pair.draft.partial.schema_id == "flat" else 0
+        ids_lie = f"its ids lie between {lowest} and {depth - 1}"
         names = ", ".join(f"target_layer_ids[{k}] is {ids[k]}" for k in wrong)
         yield finding(
             "SD209",
             f"draft {names}, target num_hidden_layers is {depth}",
             *(pair.at_draft("target_layer_ids", k) for k in wrong),
             pair.at_target("num_hidden_layers"),
-            fix=f"use a draft trained for this target: its ids lie between -1 and {depth - 1}",
+            fix=f"use a draft trained for this target: {ids_lie}",
         )
 
 

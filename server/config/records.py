@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, Strict
 Count = Annotated[int, Field(gt=0, le=2**24)]
 Tokens = Annotated[int, Field(gt=0, le=2**31)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Epsilon = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 LayerIds = Annotated[tuple[Annotated[int, Strict()], ...], Strict(False), Field(min_length=1)]
 Dtype = Literal["bfloat16", "float16", "float32"]
 
@@ -34,7 +35,7 @@ class Backbone(Record):
     head_dim: Count
     vocab_size: Count
     max_position_embeddings: Tokens
-    rms_norm_eps: Positive
+    rms_norm_eps: Epsilon
     rope_theta: Positive
     dtype: Dtype | None = None
 

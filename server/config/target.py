@@ -68,7 +68,13 @@ def _pick_architecture(raw: JsonObject, source: Source) -> Picked:
     if isinstance(place.value, list):
         present = bool(place.value)
         value = place.value[0] if present else None
-        return Picked(value, f"{place.pointer}/0", present=present)
+        first = Picked(value, f"{place.pointer}/0", present=present)
+        if len(place.value) < 2:
+            return first
+        message = f"{_ROLE} architectures is {shorten(place.value)}, one entry is needed"
+        return first._replace(
+            findings=(finding("SD107", message, source.at(place.pointer, place.value)),)
+        )
     if place.value is None:
         return place._replace(present=False)
     message = (

@@ -31,9 +31,10 @@ def allocate_pool(
     source.settle()
     before = source.allocated_bytes()
     try:
-        pool = KvPool.allocate(shape, dtype, source.torch_device)
-        # Host memory is taken only when it is written.
-        zero(pool)
+        with source.guard():
+            pool = KvPool.allocate(shape, dtype, source.torch_device)
+            # Host memory is taken only when it is written.
+            zero(pool)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise

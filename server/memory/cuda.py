@@ -5,7 +5,7 @@ The fraction is of CUDA's total, which is 0.4 to 0.9 GiB below NVML's on usual c
 
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 
 import torch
@@ -60,6 +60,10 @@ class CudaSource:
         gc.collect()
         torch.cuda.synchronize(self.torch_device)
         torch.cuda.empty_cache()
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Nothing to do: CUDA refuses what it does not have."""
+        return nullcontext()
 
     @contextmanager
     def peak(self) -> Iterator[Peak]:

@@ -19,8 +19,10 @@ def open_device(
     machine = machine or Machine()
     try:
         import torch
-    except (ImportError, OSError) as error:
-        return None, _unusable(f"torch cannot be imported: {_line(error)}")
+
+        torch.empty(0)  # any folder of that name can be imported, and holds no torch
+    except Exception as error:  # whatever a broken build raises
+        return None, _unusable(f"torch cannot be imported: {_told(error)}")
     if facts.kind is DeviceKind.CPU:
         return _host(facts, machine)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -59,6 +61,13 @@ def _cuda(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource | None, Ou
 def _unusable(message: str) -> Outcome:
     where = Location("torch", has_value=False)
     return outcome_of("SD607", (finding("SD607", message, where),))
+
+
+def _told(error: Exception) -> str:
+    """What an error says, with its kind where the text alone would not tell what happened."""
+    if isinstance(error, ImportError | OSError):
+        return _line(error)
+    return ": ".join(dict.fromkeys((type(error).__name__, _line(error))))
 
 
 def _line(error: Exception) -> str:

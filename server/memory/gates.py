@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from server.config.rules import finding
-from server.findings import Finding, Location, Outcome, outcome_of, skipped
+from server.findings import Finding, Location, Outcome, outcome_by_rule, outcome_of
 from server.memory.bill import UNUSED, Charges, Rank
 from server.memory.facts import DeviceFacts
 from server.memory.need import Need
@@ -83,7 +83,7 @@ def _fits(case: Case, request: PlanRequest, before: Outcome) -> GateResult:
         return _refused(case, found, request.ranks, before)
     if case.facts.exact and busy(request):
         return _refusal(case, too_busy(case, request, 0), found, before)
-    return GateResult(found, memory_facts(case, found), before + _passed_fit())
+    return GateResult(found, memory_facts(case, found), before + outcome_by_rule(_FIT_RULES))
 
 
 def gate_b(
@@ -106,7 +106,7 @@ def gate_b(
     if isinstance(found, Shortfall):
         return _refused(case, found, (rank,), Outcome())
     idle = outcome_of("SD511", _idle(found, shape))
-    return GateResult(found, memory_facts(case, found), _passed_fit() + idle)
+    return GateResult(found, memory_facts(case, found), outcome_by_rule(_FIT_RULES) + idle)
 
 
 def plan_request(need: Need, options: Options, rank: Rank, max_num_seqs: int | None) -> PlanRequest:
@@ -115,7 +115,7 @@ def plan_request(need: Need, options: Options, rank: Rank, max_num_seqs: int | N
         layout=need.layout,
         utilization=options.gpu_memory_utilization,
         ranks=(rank,) * need.ranks,
-        max_model_len=options.max_model_len or need.limits.tokens,
+        max_model_len=options.max_model_len or need.limit_tokens,
         fit_length=options.auto_max_model_len,
         max_num_seqs=max_num_seqs,
         kv_cache_bytes=options.kv_cache_memory_bytes,
@@ -148,8 +148,8 @@ def _refused(
 
 
 def _refusal(case: Case, refusal: Finding, found: Plan | Shortfall, before: Outcome) -> GateResult:
-    others = [skipped(r, f"waits on {refusal.rule}") for r in _FIT_RULES if r != refusal.rule]
-    outcome = sum(others, before + outcome_of(refusal.rule, (refusal,)))
+    skip = dict.fromkeys(_FIT_RULES, f"waits on {refusal.rule}")
+    outcome = before + outcome_by_rule(_FIT_RULES, (refusal,), skip)
     return GateResult(None, memory_facts(case, found), outcome)
 
 
@@ -172,8 +172,4 @@ def _idle(found: Plan, shape: RunShape) -> Iterator[Finding]:
 
 
 def _skip_fit(reason: str) -> Outcome:
-    return sum((skipped(rule, reason) for rule in _FIT_RULES), Outcome())
-
-
-def _passed_fit() -> Outcome:
-    return sum((outcome_of(rule, ()) for rule in _FIT_RULES), Outcome())
+    return outcome_by_rule(_FIT_RULES, skip=dict.fromkeys(_FIT_RULES, reason))

@@ -64,6 +64,11 @@ def high_water_bytes(proc: Path = PROC) -> int:
     return _fields(proc / "self/status").get("VmHWM", 0)
 
 
+def data_bytes(proc: Path = PROC) -> int:
+    """Private writable pages that the kernel has promised, used or not."""
+    return _fields(proc / "self/status").get("VmData", 0)
+
+
 def resident_set_bytes(proc: Path = PROC) -> int:
     """The resident size now, counted as the high-water mark counts it."""
     return _fields(proc / "self/status").get("VmRSS", 0)

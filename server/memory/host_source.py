@@ -2,6 +2,7 @@
 
 import ctypes
 import gc
+import resource
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from server.memory.facts import DeviceFacts, Machine
 from server.memory.host import (
+    data_bytes,
     high_water_bytes,
     read_host,
     reset_high_water,
@@ -102,6 +104,22 @@ class HostSource:
         """Collect garbage, and have the C library return what it keeps for later."""
         gc.collect()
         _trim()
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """The kernel promises more than it has, and then ends the process that uses it.
+
+        The process's own limit on private pages has it say no instead.
+        """
+        soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        bounds = [data_bytes(self._machine.proc) + self.free_bytes()]
+        bounds += [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
+        bound = min(bounds)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound if bound < 2**63 else soft, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 
     @contextmanager
     def peak(self) -> Iterator[Peak]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from server.config.geometry import DTYPE_BYTES
+from server.config.pair import served_length
 from server.config.records import BlockDraft, TargetConfig
 from server.memory.kv_layout import KvLayout, kv_layout
 
@@ -16,31 +17,15 @@ class WeightBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class LengthLimits:
-    """The longest request each model allows, in tokens; `draft_tokens` is None without a draft.
-
-    A drafter writes a whole block past the committed length, so its limit is one block lower
-    (pegainfer-project/pegainfer pegainfer-qwen3/src/executor.rs).
-    """
-
-    target_tokens: int
-    draft_tokens: int | None = None
-
-    @property
-    def tokens(self) -> int:
-        """The smaller limit."""
-        if self.draft_tokens is None:
-            return self.target_tokens
-        return min(self.target_tokens, self.draft_tokens)
-
-
-@dataclass(frozen=True, slots=True)
 class Need:
-    """A pair as the memory gates see it. `ranks`: tensor-parallel size, 1 in this server."""
+    """A pair as the memory gates see it. `ranks`: tensor-parallel size, 1 in this server.
+
+    `limit_tokens` is the longest request that the positions of both models allow.
+    """
 
     layout: KvLayout
     weights: WeightBytes
-    limits: LengthLimits
+    limit_tokens: int
     num_attention_heads: int
     ranks: int = 1
 
@@ -56,13 +41,9 @@ def need_of(
 
     Raises KeyError for a dtype that is not served.
     """
-    limits = LengthLimits(
-        target.max_position_embeddings,
-        draft.max_position_embeddings - draft.block_size if draft else None,
-    )
     return Need(
         layout=kv_layout(target, draft, DTYPE_BYTES[dtype], block_tokens),
         weights=weights,
-        limits=limits,
+        limit_tokens=served_length(draft, target),
         num_attention_heads=target.num_attention_heads,
     )

@@ -50,17 +50,24 @@ def read_nvml(module: Any = None) -> NvmlReading:  # noqa: ANN401  (a module wit
         module = module or import_module("pynvml")
     except ImportError as error:
         return NvmlReading(None, f"the nvidia-ml-py package is missing ({error})")
+    except Exception as error:  # whatever a broken install raises
+        return NvmlReading(None, _told(error))
     try:
-        module.nvmlInit()
-    except module.NVMLError as error:
-        return NvmlReading(None, str(error))
+        return _read(module)
+    except Exception as error:  # NVMLError, and what a package that is not pynvml raises
+        return NvmlReading(None, _told(error))
+
+
+def _read(nvml: Any) -> NvmlReading:  # noqa: ANN401
+    nvml.nvmlInit()
     try:
-        count = module.nvmlDeviceGetCount()
-        return NvmlReading(tuple(_device(module, index) for index in range(count)))
-    except module.NVMLError as error:
-        return NvmlReading(None, str(error))
+        return NvmlReading(tuple(_device(nvml, n) for n in range(nvml.nvmlDeviceGetCount())))
     finally:
-        _ask(module, module.nvmlShutdown, None)
+        _ask(nvml, nvml.nvmlShutdown, None)
+
+
+def _told(error: Exception) -> str:
+    return str(error) or type(error).__name__
 
 
 def _device(nvml: Any, index: int) -> NvmlDevice:  # noqa: ANN401

@@ -2,6 +2,9 @@
 
 import torch
 
+# Torch's host allocator, and the C++ libraries below it.
+_HOST_MARKS = ("DefaultCPUAllocator", "bad_alloc")
+
 
 def out_of_memory(error: BaseException) -> bool:
     """True for torch's out-of-memory error, Python's, and that of torch's host allocator.
@@ -11,7 +14,7 @@ def out_of_memory(error: BaseException) -> bool:
     """
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
-    return isinstance(error, RuntimeError) and "DefaultCPUAllocator" in str(error)
+    return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _HOST_MARKS)
 
 
 def first_line(error: BaseException) -> str:

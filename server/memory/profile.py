@@ -9,7 +9,7 @@ from server.memory.kv_layout import KvLayout
 from server.memory.oom import first_line, out_of_memory
 from server.memory.shape import RunShape
 from server.memory.source import MemorySource, others_bytes
-from server.memory.units import bytes_text
+from server.memory.units import apart, bytes_text
 from server.model.dflash import BlockDrafter
 from server.model.kv import KvPool, PoolShape
 from server.model.qwen3 import Qwen3Target
@@ -95,6 +95,8 @@ def profile(
     once more (SD512). Any other exception passes through.
     """
     moved: list[Finding] = []
+    if refusal := _hopeless(source, models, work.shape):
+        return None, outcome_of("SD504", (refusal,))
     try:
         found, moved_bytes = _attempt(source, models, work)
         if abs(moved_bytes) > margin_bytes:
@@ -112,7 +114,7 @@ def measure_phases(
     found = []
     for name, shape in work.phases(models):
         with source.peak() as peak:
-            _run(name, models, work, (pool, shape))
+            _run(source, name, models, (work, pool, shape))
         found.append(PhasePeak(name, peak.growth_bytes, dict(peak.views)))
     return tuple(found)
 
@@ -138,7 +140,7 @@ def _over_small_pool(source: MemorySource, models: Models, work: Workload) -> tu
     """Warm up, then measure; the pool is gone afterwards."""
     pool = _small_pool(source, models, work)
     for name, shape in work.phases(models):
-        _run(f"warm-up of {name}", models, work, (pool, shape))
+        _run(source, f"warm-up of {name}", models, (work, pool, shape))
     return measure_phases(source, models, work, pool)
 
 
@@ -147,8 +149,9 @@ def _small_pool(source: MemorySource, models: Models, work: Workload) -> KvPool:
     blocks = blocks_for_worst_step(work.shape, layout.block_tokens)
     shape = PoolShape(layout.target, layout.draft, blocks, layout.block_tokens)
     try:
-        pool = KvPool.allocate(shape, models.target.dtype, source.torch_device)
-        zero(pool)
+        with source.guard():
+            pool = KvPool.allocate(shape, models.target.dtype, source.torch_device)
+            zero(pool)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
@@ -164,14 +167,38 @@ def zero(pool: KvPool) -> None:
             storage.zero_()
 
 
-def _run(name: str, models: Models, work: Workload, at: tuple[KvPool, StepShape]) -> None:
-    pool, shape = at
+def _run(
+    source: MemorySource, name: str, models: Models, what: tuple[Workload, KvPool, StepShape]
+) -> None:
+    work, pool, shape = what
     try:
-        work.run(models.target, models.drafter, pool, shape)
+        with source.guard():
+            work.run(models.target, models.drafter, pool, shape)
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):
             raise
         raise StepOutOfMemory(_refusal(name, shape, error)) from error
+
+
+def _hopeless(source: MemorySource, models: Models, shape: StepShape) -> Finding | None:
+    """A step whose input alone has no room: told at once, without minutes of building it up.
+
+    Each row is an int64 token and its embedding, both held while the first layer runs.
+    """
+    rows = max(shape.prefill_tokens, shape.num_seqs * shape.verify_tokens)
+    target = models.target
+    least_bytes = rows * (8 + target.config.hidden_size * target.dtype.itemsize)
+    free_bytes = source.free_bytes()
+    if least_bytes <= free_bytes:
+        return None
+    least, free = apart(least_bytes, free_bytes)
+    return finding(
+        "SD504",
+        f"a step of {rows} rows takes at least {least}, free is {free}",
+        Location("step", value=shape.prefill_tokens, source="tokens of a prefill step"),
+        Location("step", value=shape.num_seqs, source="requests of a verify step"),
+        Location("device", value=free_bytes, source="bytes, free now"),
+    )
 
 
 def _refusal(phase: str, shape: StepShape, error: BaseException) -> Finding:

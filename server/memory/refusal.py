@@ -91,10 +91,13 @@ def _pool(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> Finding:
     need, have = apart(shortfall.need_bytes, shortfall.have_bytes)
     asked = case.options.kv_cache_memory_bytes
     pool_flag = () if asked is None else (Location("flag", flag=_POOL_FLAG, value=asked),)
+    length = shortfall.length_tokens
+    wants = "1 token needs" if length == 1 else f"{length} tokens need"
+    if need_blocks > shortfall.request.layout.need_blocks(length):
+        wants = f"{_POOL_FLAG} asks for"
     return finding(
         "SD502",
-        f"{shortfall.length_tokens} tokens need {need_blocks} KV blocks ({need}), "
-        f"{have_blocks} fit ({have})",
+        f"{wants} {need_blocks} KV blocks ({need}), {have_blocks} fit ({have})",
         Location("need", value=shortfall.need_bytes, source=f"{need_blocks} blocks, in bytes"),
         Location("have", value=shortfall.have_bytes, source=f"{have_blocks} blocks fit, in bytes"),
         Location("missing", value=shortfall.missing_bytes, source="in bytes"),

@@ -52,6 +52,9 @@ class MemorySource(Protocol):
     def settle(self) -> None:
         """Give back what is cached but not used, so that the figures mean something."""
 
+    def guard(self) -> AbstractContextManager[None]:
+        """Within the block, memory beyond what is free gives an error, whatever the device."""
+
     def peak(self) -> AbstractContextManager[Peak]:
         """Measure how far memory grows above its start within the block."""
 

@@ -7,10 +7,7 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.render.escape import redacted
-from server.render.files import write_report
-from server.report import KvFacts, MemoryFacts, Report
-
-__all__ = ["FORMAT_VERSION", "report_json", "write_report"]
+from server.report import DraftFacts, MemoryFacts, Report
 
 FORMAT_VERSION = "1.0"
 
@@ -33,15 +30,12 @@ def report_json(report: Report) -> str:
         "exit_code": int(report.exit_code),
         "counts": _counts(report.findings),
         "not_done": list(report.not_done),
-        "inputs": {"draft": _draft(report), "target": _target(report)},
-        "settings": {
-            name: {"value": setting.value, "source": setting.source}
-            for name, setting in sorted(report.settings.items())
+        "inputs": {
+            "draft": None if report.draft is None else _draft(report.draft),
+            "target": None if report.target is None else report.target._asdict(),
         },
-        "checks": [
-            {"rule": check.rule, "status": check.status.value, "reason": check.reason}
-            for check in report.checks.values()
-        ],
+        "settings": {name: value._asdict() for name, value in sorted(report.settings.items())},
+        "checks": [check._asdict() for check in report.checks.values()],
         "diagnostics": [_diagnostic(finding) for finding in report.findings],
         "memory": None if report.memory is None else _memory(report.memory),
         "self_test": None if report.self_test is None else dict(report.self_test),
@@ -56,91 +50,30 @@ def _counts(findings: Sequence[Finding]) -> _Object:
     return {s.value: sum(finding.severity is s for finding in findings) for s in Severity}
 
 
-def _draft(report: Report) -> JsonValue:
+def _draft(draft: DraftFacts) -> _Object:
     """The draft as it was asked for and found."""
-    draft = report.draft
-    if draft is None:
-        return None
-    return {
-        "asked": draft.asked,
-        "path": draft.path,
-        "family": draft.family,
-        "schema": draft.schema,
-        "layout": draft.layout,
-        "candidates": dict(sorted(draft.candidates.items())),
-    }
-
-
-def _target(report: Report) -> JsonValue:
-    """The target as it was asked for and found."""
-    target = report.target
-    if target is None:
-        return None
-    return {"asked": target.asked, "path": target.path, "architecture": target.architecture}
+    return {**draft._asdict(), "candidates": dict(sorted(draft.candidates.items()))}
 
 
 def _diagnostic(finding: Finding) -> _Object:
-    """One finding."""
-    return {
-        "rule": finding.rule,
-        "name": finding.name,
-        "severity": finding.severity.value,
-        "message": finding.message,
-        "locations": [_location(place) for place in finding.locations],
-        "why": finding.why,
-        "fix": finding.fix,
-        "docs": finding.docs,
-    }
+    """One finding; the document has one exit code for all of them."""
+    told = finding._asdict() | {"locations": [_location(place) for place in finding.locations]}
+    del told["exit_code"]
+    return told
 
 
 def _location(place: Location) -> _Object:
     """One place. `has_value` tells a null that was read from a value that is not there."""
-    return {
-        "role": place.role,
-        "file": place.file,
-        "pointer": place.pointer,
-        "flag": place.flag,
-        "value": place.value if place.has_value else None,
-        "has_value": place.has_value,
-        "source": place.source,
-    }
+    return {**place._asdict(), "value": place.value if place.has_value else None}
 
 
 def _memory(memory: MemoryFacts) -> _Object:
     """The device, its ledger and the KV pool. Bytes are integers."""
+    lines = memory.ledger
     return {
-        "device": memory.device,
-        "total_bytes": memory.total_bytes,
-        "limit_bytes": memory.limit_bytes,
-        "utilization": memory.utilization,
-        "ledger": [
-            {
-                "line": line.line,
-                "billed_bytes": line.billed_bytes,
-                "measured_bytes": line.measured_bytes,
-                "difference_bytes": line.difference_bytes,
-                "note": line.note,
-            }
-            for line in memory.ledger
-        ],
-        "kv": None if memory.kv is None else _kv(memory.kv),
-        "unexplained_bytes": memory.unexplained_bytes,
-        "notes": list(memory.notes),
-    }
-
-
-def _kv(kv: KvFacts) -> _Object:
-    """The KV pool."""
-    return {
-        "target_bytes_per_token": kv.target_bytes_per_token,
-        "draft_bytes_per_token": kv.draft_bytes_per_token,
-        "block_tokens": kv.block_tokens,
-        "block_bytes": kv.block_bytes,
-        "num_blocks": kv.num_blocks,
-        "reserved_blocks": kv.reserved_blocks,
-        "usable_tokens": kv.usable_tokens,
-        "max_model_len": kv.max_model_len,
-        "full_length_requests": kv.full_length_requests,
+        **memory._asdict(),
+        "ledger": [{**li._asdict(), "difference_bytes": li.difference_bytes} for li in lines],
+        "kv": None if memory.kv is None else memory.kv._asdict(),
     }
 
 

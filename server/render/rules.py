@@ -2,50 +2,13 @@
 
 from collections.abc import Iterable
 from textwrap import fill
-from typing import Protocol
 
-from server.findings import ExitCode, Severity
+from server.findings import Rule, Severity
 
 _WIDTH = 100
 
 
-class RuleLike(Protocol):
-    """What a page needs of a rule; see `server/config/rules/model.py`."""
-
-    @property
-    def id(self) -> str:
-        """Such as SD204."""
-
-    @property
-    def name(self) -> str:
-        """Such as draft-context-too-short."""
-
-    @property
-    def summary(self) -> str:
-        """What must hold."""
-
-    @property
-    def why(self) -> str:
-        """What would happen otherwise."""
-
-    @property
-    def fix(self) -> str:
-        """The general remedy."""
-
-    @property
-    def source(self) -> str:
-        """Where the rule comes from."""
-
-    @property
-    def severity(self) -> Severity:
-        """How much it weighs."""
-
-    @property
-    def exit_code(self) -> ExitCode:
-        """The exit code that an error of this rule asks for."""
-
-
-def list_rules(rules: Iterable[RuleLike]) -> str:
+def list_rules(rules: Iterable[Rule]) -> str:
     """One line for each rule: id, severity, exit code, name, summary."""
     known = sorted(rules, key=lambda rule: rule.id)
     width = max((len(rule.name) for rule in known), default=0)
@@ -56,7 +19,7 @@ def list_rules(rules: Iterable[RuleLike]) -> str:
     )
 
 
-def explain(rule: RuleLike) -> str:
+def explain(rule: Rule) -> str:
     """The whole text of one rule."""
     ends = f"exit {int(rule.exit_code)}" if rule.severity is Severity.ERROR else "does not refuse"
     parts = (
@@ -69,7 +32,7 @@ def explain(rule: RuleLike) -> str:
     return "\n".join([head, *(_part(label, text) for label, text in parts if text)])
 
 
-def _exit(rule: RuleLike) -> str:
+def _exit(rule: Rule) -> str:
     """The exit code, or a dash for a rule that does not refuse."""
     return str(int(rule.exit_code)) if rule.severity is Severity.ERROR else "-"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.config.rules import finding
-from server.findings import Finding, Location, Outcome, outcome_of, skipped
+from server.findings import Finding, Location, Outcome, outcome_by_rule
 from server.weights.choice import INDEX_NAME, Choice, choose, list_folder
 from server.weights.files import Shard, WeightFault, count, name_list
 from server.weights.header import Header, TensorEntry, read_header
@@ -41,13 +41,13 @@ def read_inventory(role: str, folder: Path) -> tuple[Inventory | None, Outcome]:
         names = list_folder(folder)
         choice = choose(folder, names)
     except WeightFault as fault:
-        waits = f"waits on {fault.rule}"
-        found = _finding(role, folder, fault)
-        return None, _outcome([found], {r: waits for r in _ALL_RULES if r != fault.rule})
+        skip = dict.fromkeys(_ALL_RULES, f"waits on {fault.rule}")
+        return None, outcome_by_rule(_ALL_RULES, [_finding(role, folder, fault)], skip)
     if choice.faults:
         findings = [_finding(role, folder / INDEX_NAME, fault) for fault in choice.faults]
         waits = f"waits on {choice.faults[0].rule}"
-        return None, _outcome(findings, dict.fromkeys(_INDEX_RULES + _SHARD_RULES + _AFTER, waits))
+        skip = dict.fromkeys(_INDEX_RULES + _SHARD_RULES + _AFTER, waits)
+        return None, outcome_by_rule(_ALL_RULES, findings, skip)
     return _read_shards(role, folder, names, choice)
 
 
@@ -70,11 +70,12 @@ def _read_shards(
             finding("SD410", f"{role} {message}", where)
             for message in misplaced(choice.weight_map, headers)
         ]
-    inventory = None if findings else _inventory(role, folder, choice, headers)
-    return inventory, _outcome([*findings, *_stray(role, folder, names, choice)], skip)
+    inventory = None if findings else _inventory(role, folder, headers)
+    findings += _stray(role, folder, names, choice)
+    return inventory, outcome_by_rule(_ALL_RULES, findings, skip)
 
 
-def _inventory(role: str, folder: Path, choice: Choice, headers: Mapping[str, Header]) -> Inventory:
+def _inventory(role: str, folder: Path, headers: Mapping[str, Header]) -> Inventory:
     tensors = {name: entry for header in headers.values() for name, entry in header.tensors.items()}
     shards = tuple(header.shard for header in headers.values())
     return Inventory(role, folder, shards, tensors)
@@ -112,15 +113,3 @@ def _stray(role: str, folder: Path, names: frozenset[str], choice: Choice) -> li
 def _finding(role: str, path: Path, fault: WeightFault) -> Finding:
     where = Location(role, str(path), fault.pointer, has_value=False)
     return finding(fault.rule, f"{role} {path.name} {fault.message}", where, fix=fault.fix)
-
-
-def _outcome(findings: Iterable[Finding], skip: Mapping[str, str]) -> Outcome:
-    told = list(findings)
-    total = Outcome()
-    for rule in _ALL_RULES:
-        found = [f for f in told if f.rule == rule]
-        if not found and rule in skip:
-            total += skipped(rule, skip[rule])
-        else:
-            total += outcome_of(rule, found)
-    return total

@@ -7,6 +7,7 @@ and a tensor, where a memory-mapped file would end the process with SIGBUS
 """
 
 import ctypes
+import math
 import os
 import threading
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 
 import torch
 
-from server.weights.files import Shard, WeightFault, open_shard
+from server.weights.files import Shard, WeightFault, count, open_shard
 from server.weights.header import TensorEntry
 from server.weights.judge import LoadPlan
 from server.weights.progress import Progress
@@ -30,19 +31,23 @@ RING_SLOT_BYTES = 32 * 2**20
 
 # Two threads fill memory faster than one; more gain nothing.
 _THREADS = 2
+_REFETCH = "fetch the file again; where --dtype is narrower than the file's, leave it out"
 _DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
 
 
 class LoadError(Exception):
     """A weight could not be read. `rule` is SD415; `message` is one clause without the path."""
 
-    def __init__(self, message: str, file: Path, tensor: str | None = None) -> None:
+    def __init__(
+        self, message: str, file: Path, tensor: str | None = None, fix: str | None = None
+    ) -> None:
         """Hold the fault, the file, and the tensor that was being read."""
         super().__init__(message)
         self.rule = "SD415"
         self.message = message
         self.file = file
         self.tensor = tensor
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,8 @@ def load_weights(
     """Fill `tensors` (name to parameter, contiguous, on one device) as `plan` says.
 
     Raises LoadError when a file changed since its header was read, is too short, cannot be
-    read, or is another file to the safetensors package; the tensors are then filled in part.
+    read, is another file to the safetensors package, or holds what is not a finite number; the
+    tensors are then filled in part.
     Raises ValueError when `tensors` are not those of the plan, which is a fault of the caller.
     """
     flat = _flat_tensors(plan, tensors)
@@ -112,6 +118,7 @@ def load_weights(
         else:
             _load_to_cpu(files.pieces(PIECE_BYTES), progress)
         _require_unchanged(plan, descriptors)
+    _require_finite(plan, flat)
     return LoadStats(plan.checkpoint_bytes, time.perf_counter() - started)
 
 
@@ -147,6 +154,19 @@ def _require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:
         if seen != (was := plan.shards[path]):
             sizes = f"{was.size_bytes} bytes then, {seen.size_bytes} now"
             raise LoadError(f"changed after its header was read ({sizes})", path)
+
+
+def _require_finite(plan: LoadPlan, flat: Mapping[str, torch.Tensor]) -> None:
+    """A sum is not finite where one term is not, and costs a fraction of looking at each."""
+    for entry in plan.entries:
+        values = flat[entry.name]
+        if math.isfinite(values.sum()):
+            continue
+        wrong = int((~torch.isfinite(values)).sum())
+        if wrong:
+            dtype = str(values.dtype).removeprefix("torch.")
+            told = f"holds {count(wrong, 'value')} not finite as {dtype}, stored as {entry.dtype}"
+            raise LoadError(told, entry.file, entry.name, _REFETCH)
 
 
 def _load_to_cpu(pieces: Iterator[_Piece], progress: Progress) -> None:

@@ -205,3 +205,9 @@ def test_a_length_beyond_the_target_is_refused_without_a_draft_too() -> None:
     assert "40960" in found.message
     assert judge_length(target, Asked(max_model_len=40960)).findings == ()
     assert judge_length(target, Asked()).checks[0].status is CheckStatus.SKIP
+
+
+@pytest.mark.parametrize(("schema_id", "lowest"), [("nested", 0), ("flat", -1)])
+def test_range_of_layer_ids_is_told_as_the_schema_has_it(schema_id: str, lowest: int) -> None:
+    pair = make_pair({"target_layer_ids": (1, 9, 17, 25, 36), "schema_id": schema_id})
+    assert f"between {lowest} and 35" in only(judge_pair(pair)).fix

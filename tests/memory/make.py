@@ -2,7 +2,7 @@
 # ruff: noqa: ANN401  (fields of any type are changed by name)
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from fractions import Fraction
 from typing import Any
 
@@ -153,6 +153,9 @@ class FixedSource:
 
     def settle(self) -> None:
         pass
+
+    def guard(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     @contextmanager
     def peak(self) -> Iterator[Peak]:

@@ -2,8 +2,9 @@
 # ruff: noqa: ANN401  (fields of any type are changed by name)
 
 import builtins
+import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,18 +143,40 @@ def test_a_device_that_cannot_be_opened_is_sd607(
     assert only(outcome).message == "cuda:0 cannot be opened: CUDA error: driver too old"
 
 
-def test_without_torch_it_is_sd607(host: FakeMachine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        (ImportError("libcudart.so.12: cannot open\nsecond line"), "libcudart.so.12: cannot open"),
+        (OSError("bad ELF"), "bad ELF"),
+        (RuntimeError("operator already registered"), "RuntimeError: operator already registered"),
+        (AttributeError("_C"), "AttributeError: _C"),
+        (MemoryError(), "MemoryError"),
+    ],
+)
+def test_a_torch_that_cannot_be_imported_is_sd607(
+    broken: Exception, told: str, host: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = builtins.__import__
 
     def without_torch(name: str, *args: Any, **kwargs: Any) -> Any:
         if name == "torch":
-            raise OSError("libcudart.so.12: cannot open shared object file")
+            raise broken
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without_torch)
     source, outcome = open_device(make_facts(kind=DeviceKind.CPU), host.machine())
     assert source is None
     assert errors(outcome) == ["SD607"]
+    assert only(outcome).message == f"torch cannot be imported: {told}"
+
+
+def test_a_folder_that_is_only_named_torch_is_sd607(
+    host: FakeMachine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", ModuleType("torch"))
+    source, outcome = open_device(make_facts(kind=DeviceKind.CPU), host.machine())
+    assert source is None
+    assert only(outcome).message.endswith("AttributeError: module 'torch' has no attribute 'empty'")
 
 
 def test_what_we_use_is_context_reserved_and_what_left_otherwise(

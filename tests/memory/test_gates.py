@@ -55,6 +55,19 @@ def test_sd501_weights_one_byte_above_the_limit() -> None:
     assert errors(gate_a_at(TARGET_BYTES).outcome) == ["SD502"]
 
 
+def test_sd502_a_pool_larger_than_the_room_is_told_as_what_the_operator_asked() -> None:
+    block_bytes = 16 * 147_456
+    room = TARGET_BYTES + 100 * block_bytes
+    refused = gate_a_at(room, max_model_len=1, kv_cache_memory_bytes=101 * block_bytes)
+    assert only(refused.outcome).message.startswith(
+        "--kv-cache-memory-bytes asks for 101 KV blocks ("
+    )
+    granted = gate_a_at(room, max_model_len=1, kv_cache_memory_bytes=100 * block_bytes)
+    assert errors(granted.outcome) == []
+    short = gate_a_at(room, max_model_len=1, kv_cache_memory_bytes=block_bytes)
+    assert only(short.outcome).message.startswith("1 token needs 2 KV blocks")
+
+
 def test_sd501_counts_the_drafts_weights() -> None:
     assert errors(gate_a_at(TARGET_BYTES + 5, draft=True).outcome) == ["SD501"]
     assert errors(gate_a_at(TARGET_BYTES + DRAFT_BYTES, draft=True).outcome) == ["SD502"]

@@ -1,5 +1,6 @@
 """The host as a memory source, on real tensors."""
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 from server.memory.facts import Machine, host_facts
 from server.memory.host import reset_high_water
 from server.memory.host_source import HostSource, StorageCounter
+from server.memory.oom import out_of_memory
 from tests.memory.fake_machine import MIB, FakeMachine
 
 FLOATS_PER_MIB = MIB // 4
@@ -123,3 +125,26 @@ def test_without_a_high_water_mark_the_storages_alone_are_billed(tmp_path: Path)
     with source.peak() as peak:
         floats(1)
     assert peak.views == {"torch storages": MIB}
+
+
+def test_memory_past_what_is_free_is_refused_and_does_not_end_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source, before = make_source(), resource.getrlimit(resource.RLIMIT_DATA)
+    monkeypatch.setattr(source, "free_bytes", lambda: 64 * MIB)
+    with source.guard():
+        assert floats(32).numel() == 32 * FLOATS_PER_MIB
+        with pytest.raises(RuntimeError) as caught:
+            torch.empty(128 * FLOATS_PER_MIB)
+        with pytest.raises(MemoryError):
+            bytearray(128 * MIB)
+    assert out_of_memory(caught.value)
+    assert resource.getrlimit(resource.RLIMIT_DATA) == before
+    assert torch.empty(128 * FLOATS_PER_MIB).numel() == 128 * FLOATS_PER_MIB
+
+
+def test_a_guard_keeps_a_limit_that_is_lower_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, before = make_source(), resource.getrlimit(resource.RLIMIT_DATA)
+    monkeypatch.setattr(source, "free_bytes", lambda: 2**70)
+    with source.guard():
+        assert resource.getrlimit(resource.RLIMIT_DATA) == before

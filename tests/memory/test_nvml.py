@@ -1,6 +1,7 @@
 """NVML: every failure is an answer."""
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,32 @@ def test_a_missing_package_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     found = read_nvml()
     assert found.devices is None
     assert found.reason.startswith("the nvidia-ml-py package is missing (")
+
+
+@pytest.mark.parametrize("code", ["raise OSError('no library')", "raise RuntimeError", ""])
+def test_a_package_that_is_not_pynvml_is_a_reason(
+    code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pynvml.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "pynvml", raising=False)
+    found = read_nvml()
+    sys.modules.pop("pynvml", None)
+    assert found.devices is None
+    assert found.reason in {"no library", "RuntimeError"} or "nvmlInit" in found.reason
+
+
+@pytest.mark.parametrize("name", ["nvmlInit", "nvmlDeviceGetCount"])
+def test_what_nvml_does_not_promise_to_raise_is_a_reason(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise OSError("the driver's library vanished")
+
+    module = fake_nvml([fake_gpu(A)])
+    monkeypatch.setattr(module, name, fail)
+    found = read_nvml(module)
+    assert (found.devices, found.reason) == (None, "the driver's library vanished")
 
 
 def test_every_gpu_is_read_with_its_tenants() -> None:

@@ -196,7 +196,8 @@ def test_sd512_others_that_move_more_than_the_margin_are_noted_and_it_is_repeate
     models, layout = make_models()
     if expected:
         free_mib = [*free_mib, *[smaller] * 4]
-    source = fixed(free=[n * MIB for n in free_mib], growth=(1, 1, 2, 2))
+    first_look = 100
+    source = fixed(free=[n * MIB for n in (first_look, *free_mib)], growth=(1, 1, 2, 2))
     work = Workload(layout, SHAPE, allocating(1, 1))
     found, outcome = profile(source, models, work, 10 * MIB)
     assert rules(outcome) == expected
@@ -221,3 +222,22 @@ def test_the_pool_is_not_part_of_the_peak() -> None:
     phases = measure_phases(make_host(), models, Workload(layout, SHAPE), pool)
     assert pool.nbytes > 10 * MIB
     assert all(phase.views["torch storages"] < MIB for phase in phases)
+
+
+@pytest.mark.parametrize("field", ["prefill_tokens", "num_seqs"])
+def test_sd504_a_step_whose_input_has_no_room_is_not_even_begun(field: str) -> None:
+    models, layout = make_models()
+    row_bytes = 8 + 24 * 4
+    rows = 100 * MIB // row_bytes
+    ran: list[StepShape] = []
+    for more in (0, 1):
+        shape = replace(SHAPE, verify_tokens=1, **{field: rows + more})
+        work = Workload(layout, shape, lambda *ask: ran.append(ask[3]))
+        found, outcome = profile(fixed(), models, work, MARGIN)
+        assert (found is None) == bool(more)
+        assert errors(outcome) == ["SD504"] * more
+        assert len(ran) == 4  # two phases, twice; nothing more for what has no room
+    told = only(outcome).message
+    assert (
+        told == f"a step of {rows + 1} rows takes at least 104857688 bytes, free is 104857600 bytes"
+    )

@@ -211,3 +211,29 @@ def test_destinations_must_be_those_of_the_plan(tmp_path: Path) -> None:
     for wrong in (without, turned, strided, more):
         with pytest.raises(ValueError, match=r"differ in|planned"):
             load_weights(plan, wrong, Counter())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_what_is_not_a_number_is_not_served(
+    tmp_path: Path, dtype: torch.dtype, value: float
+) -> None:
+    tensors = make_tensors(ODD, dtype)
+    tensors["e"][77, 3] = value
+    write_single(tmp_path, tensors)
+    with pytest.raises(LoadError) as caught:
+        load_weights(make_plan(tmp_path, ODD), make_destinations(ODD, dtype), Counter())
+    assert caught.value.tensor == "e"
+    assert caught.value.message.startswith("holds 1 value not finite as ")
+
+
+def test_a_number_that_only_the_wanted_dtype_cannot_hold_is_not_served(tmp_path: Path) -> None:
+    tensors = make_tensors(ODD, torch.bfloat16)
+    tensors["a"][:] = 60000.0  # their sum is past float16's range; each is inside
+    write_single(tmp_path, tensors)
+    into = make_destinations(ODD, torch.float16)
+    load_weights(make_plan(tmp_path, ODD), into, Counter())
+    tensors["a"][2, 1] = 70000.0
+    write_single(tmp_path, tensors)
+    with pytest.raises(LoadError, match="1 value not finite as float16, stored as BF16"):
+        load_weights(make_plan(tmp_path, ODD), into, Counter())

@@ -13,6 +13,7 @@ from server.config.backbone import (
     uncomputed,
 )
 from server.config.checks import Check, Reading, run_checks
+from server.config.families.keys import CAUSAL_KEYS, WINDOW_KEYS
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, given, pick_one, read_record
 from server.config.records import AnchorLayout, BlockDraft
@@ -24,12 +25,8 @@ from server.findings import Finding, JsonValue, Outcome
 _COMPUTED: Mapping[str, JsonValue] = {
     "output_multiplier": 1,
     "input_embedding_scale": 1,
-}
-_NESTED_COMPUTED: Mapping[str, JsonValue] = {
-    "final_logit_softcapping": None,
     "use_aux_hidden_state": True,
 }
-_CAUSAL = ("is_causal", "causal")
 
 
 class Subject(NamedTuple):
@@ -95,8 +92,7 @@ def _backbone(subject: Subject) -> Iterator[Finding]:
     model_type, names = file.top("model_type"), file.top("architectures")
     if not model_type.present:
         yield finding("SD105", "draft model_type is missing", file.at(model_type))
-    foreign = file.architecture is not None and "Gemma" in file.architecture
-    if foreign or (model_type.present and model_type.value != "qwen3"):
+    if model_type.present and model_type.value != "qwen3":
         message = (
             f"draft model_type is {shorten(model_type.value)} with architectures "
             f"{shorten(names.value)}, decoder layers of qwen3 are served"
@@ -152,22 +148,23 @@ def _width(subject: Subject) -> Iterator[Finding]:
 
 def _factors(subject: Subject) -> Iterator[Finding]:
     file = subject.file
-    for key, computed in (*_COMPUTED.items(), *_NESTED_COMPUTED.items()):
-        places = (file.inner(key), file.top(key)) if key in _COMPUTED else (file.inner(key),)
-        for place in places:
-            if differs(place.value, computed):
-                yield uncomputed(place, computed, file.source)
+    places = [(place, value) for key, value in _COMPUTED.items() for place in file.both(key)]
+    # At the top level it is a key of the decoder, and judged there.
+    places.append((file.inner("final_logit_softcapping"), None))
+    for place, computed in places:
+        if differs(place.value, computed):
+            yield uncomputed(place, computed, file.source)
 
 
 def _causal(subject: Subject) -> Iterator[Finding]:
     file = subject.file
-    for place in (file.top("is_causal"), *map(file.inner, _CAUSAL)):
+    for place in file.both(*CAUSAL_KEYS):
         if differs(place.value, False):
             yield uncomputed(place, False, file.source)
 
 
 def _windows(subject: Subject) -> Iterator[Finding]:
-    for place in map(subject.file.inner, ("use_swa", "swa_window_size")):
+    for place in subject.file.both(*WINDOW_KEYS):
         if differs(place.value, False):
             name = place.pointer.removeprefix("/").replace("/", ".")
             message = f"draft {name} is {shorten(place.value)}, full attention is served"

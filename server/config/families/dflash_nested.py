@@ -25,6 +25,7 @@ from server.findings import Finding
 
 _ZLAB, _ANGELSLIM = "DFlashDraftModel", "QwenDFlashDraftModel"
 ARCHITECTURES = (_ZLAB, _ANGELSLIM)
+_NESTED_FACTS = ("mask_token_id", "target_layer_ids")
 
 
 def claim(file: DraftFile) -> Claim:
@@ -39,7 +40,7 @@ def claim(file: DraftFile) -> Claim:
     marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
     if marks:
         return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
-    stated = map(file.inner, ("mask_token_id", "target_layer_ids"))
+    stated = map(file.inner, _NESTED_FACTS)
     return Claim((names, *(place for place in stated if place.present)))
 
 
@@ -59,6 +60,9 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
     places_first = [file.inner("sample_from_anchor"), file.top("sample_from_anchor")]
     clashing = [place for place in places if place.value is not None]
     clashing += [place for place in places_first if differs(place.value, False)]
+    if not any(file.inner(key).present for key in _NESTED_FACTS):
+        # The flat schema has both at the top level, and the other layout.
+        clashing += [p for p in map(file.top, _NESTED_FACTS) if p.present][:1]
     for place in clashing:
         name = place.pointer.removeprefix("/").replace("/", ".")
         message = (

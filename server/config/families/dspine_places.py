@@ -1,6 +1,6 @@
 """Where the keys of a DSpine file are, and how a fault at one of them is told."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
 from server.config.families import dspine_names as names
 from server.config.families.common import Subject
@@ -37,13 +37,6 @@ def bridge_missing(file: DraftFile) -> bool:
 def in_bridge(file: DraftFile, key: str) -> Picked:
     """The value of a key inside the bridge."""
     return pick(file.raw, "dflash_config", names.BRIDGE, key)
-
-
-def both(file: DraftFile, keys: Iterable[str]) -> Iterator[Picked]:
-    """Each key at the top level and inside dflash_config."""
-    for key in keys:
-        yield file.top(key)
-        yield file.inner(key)
 
 
 def as_int(value: JsonValue) -> int | None:

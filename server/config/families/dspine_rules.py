@@ -11,7 +11,8 @@ from server.config.checks import Check
 from server.config.families import dspine_bridge, dspine_refinement
 from server.config.families import dspine_names as names
 from server.config.families.common import Subject
-from server.config.families.dspine_places import both, bridge_missing, draft_layers, fault
+from server.config.families.dspine_places import bridge_missing, draft_layers, fault
+from server.config.families.keys import CAUSAL_KEYS, WINDOW_KEYS
 from server.config.rules import finding
 from server.config.values import same, shorten
 from server.findings import Finding
@@ -31,7 +32,7 @@ def _causal(subject: Subject) -> Iterator[Finding]:
     inside = file.inner(names.BLOCK_CAUSAL)
     if inside.value is not True:
         yield fault("SD321", file, inside, "true is needed")
-    for place in (*both(file, ("is_causal",)), file.inner("causal")):
+    for place in file.both(*CAUSAL_KEYS):
         if place.value is not None and place.value is not True:
             yield fault("SD321", file, place, "true or none is needed")
 
@@ -61,17 +62,17 @@ def _sliding(subject: Subject) -> Iterator[Finding]:
         yield fault("SD323", file, use, "false or none is needed")
     if window.value is not None and use.value is not False:
         yield fault("SD323", file, window, "null is needed unless use_sliding_window is false")
-    for place in map(file.inner, ("use_swa", "swa_window_size")):
+    for place in file.both(*WINDOW_KEYS):
         if place.value is not None and place.value is not False:
             yield fault("SD323", file, place, "none is needed")
 
 
 def _anchor_drop(subject: Subject) -> Iterator[Finding]:
     file = subject.file
-    for place in both(file, ("num_anchors",)):
+    for place in file.both("num_anchors"):
         if place.value is not None:
             yield fault("SD324", file, place, "none is needed")
-    for place in both(file, ("markov_rank",)):
+    for place in file.both("markov_rank"):
         if place.value is not None and not same(place.value, 0):
             yield fault("SD324", file, place, "0 or none is needed")
 
@@ -84,7 +85,7 @@ def _probes(subject: Subject) -> Iterator[Finding]:
 
 
 def _dflash2(subject: Subject) -> Iterator[Finding]:
-    for place in both(subject.file, names.DFLASH2):
+    for place in subject.file.both(*names.DFLASH2):
         if place.value is not None:
             yield fault("SD335", subject.file, place, "none is needed beside a bridge")
 

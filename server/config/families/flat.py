@@ -24,6 +24,7 @@ from server.config.rules import finding
 from server.config.values import same, shorten
 from server.findings import Finding
 
+_SERVED = "Qwen3DSparkModel"
 _EMBEDDING = -1  # target_layer_ids may name the embedding's output in this schema
 _HEADS = ("enable_confidence_head", "confidence_head_with_markov")
 
@@ -75,6 +76,15 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
         yield finding("SD304", message, file.at(first), file.at(anchors))
 
 
+def _architecture(subject: Subject) -> Iterator[Finding]:
+    # Others (Gemma4DSparkModel, Qwen3OmniDSparkModel) differ in their decoder layers.
+    file = subject.file
+    if file.architecture != _SERVED:
+        names = file.top("architectures")
+        message = f"draft architectures is {shorten(names.value)}, {_SERVED} is served"
+        yield finding("SD303", message, file.at(names))
+
+
 def _confidence(subject: Subject) -> Iterator[Finding]:
     file = subject.file
     width = file.top("confidence_head_with_markov")
@@ -85,6 +95,7 @@ def _confidence(subject: Subject) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Check[Subject], ...] = (
+    Check("SD303", (), _architecture),
     Check("SD105", (), _confidence),
     Check("SD111", (), lambda subject: ignored_top(subject.file)),
 )

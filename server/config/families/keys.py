@@ -16,25 +16,28 @@ from server.findings import Finding, JsonValue, Severity
 
 _TOLD = 30
 
-# The keys of dflash_config that a block drafter's reader looks at.
-NESTED_KEYS = frozenset(
-    (
-        *("mask_token_id", "target_layer_ids", "block_size", "num_target_layers", "num_anchors"),
-        *("causal", "is_causal", "use_swa", "swa_window_size", "use_aux_hidden_state"),
-        *("output_multiplier", "input_embedding_scale", "final_logit_softcapping"),
-        *("sample_from_anchor",),
-    )
+# Spellings of attention inside the block; a file states them at the top level or in dflash_config.
+CAUSAL_KEYS = ("is_causal", "causal")
+WINDOW_KEYS = (
+    *("use_swa", "swa_window_size", "swa_layer_pattern"),
+    *("draft_sliding_window", "sliding_window_non_causal"),
 )
+_EITHER_LEVEL = (
+    *("mask_token_id", "target_layer_ids", "block_size", "num_target_layers", "num_anchors"),
+    *("output_multiplier", "input_embedding_scale", "use_aux_hidden_state", "sample_from_anchor"),
+    *(*CAUSAL_KEYS, *WINDOW_KEYS),
+)
+# The keys of dflash_config that a block drafter's reader looks at.
+NESTED_KEYS = frozenset((*_EITHER_LEVEL, "final_logit_softcapping"))
 # Harmless in dflash_config: a token's text, and settings of the training run.
 _NESTED_INERT = frozenset(("mask_token", "loss_decay_gamma", "attention_backend"))
 
 _TOP_READ = BACKBONE_KEYS | frozenset(
     (
-        *("architectures", "model_type", "dflash_config", "block_size", "num_target_layers"),
-        *("mask_token_id", "target_layer_ids", "num_anchors", "markov_rank", "markov_head_type"),
-        *("enable_confidence_head", "confidence_head_with_markov", "is_causal"),
-        *("sample_from_anchor", "target_hidden_size", "target_num_hidden_layers"),
-        *("output_multiplier", "input_embedding_scale", "bos_token_id", "eos_token_id"),
+        *("architectures", "model_type", "dflash_config", "markov_rank", "markov_head_type"),
+        *("enable_confidence_head", "confidence_head_with_markov", "bos_token_id", "eos_token_id"),
+        *("target_hidden_size", "target_num_hidden_layers"),
+        *_EITHER_LEVEL,
     )
 )
 # Bookkeeping of transformers and of trainers; no forward reads it. auto_map names remote code,

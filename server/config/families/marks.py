@@ -47,6 +47,8 @@ MARKS: tuple[Mark, ...] = (
     Mark("dspark_*", "DSpark inside a target"),
     Mark("model_arch", "DFlare", ("dflash",)),
     Mark("fusion_type", "DFlare or gated fusion", ("concat_fc",)),
+    Mark("gate_temperature", "gated fusion"),
+    Mark("layer_fusion_*", "DFlare"),
     Mark("enable_hidden_correction", "DFly", (False,)),
     Mark("hidden_correction_*", "DFly"),
     Mark("causal_head", "JetSpec", (False,)),
@@ -58,11 +60,16 @@ MARKS: tuple[Mark, ...] = (
     Mark("eagle_*", "EAGLE-3"),
     Mark("ttt_length", "EAGLE-3"),
     Mark("num_aux_hidden_states", "EAGLE-3"),
+    Mark("norm_before_*", "EAGLE-3", (False,)),
+    Mark("fc_norm", "EAGLE-3", (False,)),
+    Mark("norm_output", "EAGLE-3", (False,)),
     Mark("pard_token", "P-EAGLE"),
     Mark("ptd_token_id", "P-EAGLE"),
     Mark("medusa_*", "Medusa"),
+    Mark("truncated_vocab_size", "Medusa"),
     Mark("mtp_*", "MTP"),
     Mark("num_nextn_predict_layers", "MTP", (0,)),
+    Mark("num_mtp_modules", "MTP", (0,)),
 )
 # Foreign to the nested schema only; the flat one has these at the top level.
 MARKOV_MARKS: tuple[Mark, ...] = (

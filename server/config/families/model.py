@@ -41,6 +41,10 @@ class DraftFile(NamedTuple):
         """The value of a key inside dflash_config."""
         return pick(self.raw, "dflash_config", key)
 
+    def both(self, *keys: str) -> tuple[Picked, ...]:
+        """Each key at the top level and inside dflash_config."""
+        return tuple(place for key in keys for place in (self.top(key), self.inner(key)))
+
     def at(self, place: Picked) -> Location:
         """A picked place, for a finding."""
         if not place.present:

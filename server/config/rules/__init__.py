@@ -18,8 +18,7 @@ from server.config.rules import (
     tensors,
     unsupported,
 )
-from server.config.rules.model import Rule
-from server.findings import Finding, Location, Severity
+from server.findings import Finding, Location, Rule, Severity
 
 _TABLES = (files, pair, unsupported, dspine, tensors, memory, environment, flags)
 

@@ -1,7 +1,6 @@
 """Rules about the machine: devices, drivers, folders, and our own faults (6xx)."""
 
-from server.config.rules.model import Rule
-from server.findings import ExitCode, Severity
+from server.findings import ExitCode, Rule, Severity
 
 RULES = (
     Rule(

@@ -1,7 +1,6 @@
 """Rules about flags and environment variables (7xx). All are checked before any file is read."""
 
-from server.config.rules.model import Rule
-from server.findings import ExitCode
+from server.findings import ExitCode, Rule
 
 _OUR_RULE = "rule of this server: a flag that nothing reads is refused, never dropped"
 

@@ -1,7 +1,6 @@
 """Rules about memory: what fits, what was measured, and when the two disagree (5xx)."""
 
-from server.config.rules.model import Rule
-from server.findings import ExitCode, Severity
+from server.findings import ExitCode, Rule, Severity
 
 _FIT = ExitCode.UNAVAILABLE
 

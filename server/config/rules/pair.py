@@ -1,7 +1,6 @@
 """Rules 2xx: a draft and a target that must fit each other. Text only."""
 
-from server.config.rules.model import Rule
-from server.findings import Severity
+from server.findings import Rule, Severity
 
 _PEGAINFER = "pegainfer-project/pegainfer pegainfer-qwen3/src/dflash/loading.rs"
 

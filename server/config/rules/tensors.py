@@ -1,7 +1,6 @@
 """Rules 4xx: weight files and the tensors in them. Text only."""
 
-from server.config.rules.model import Rule
-from server.findings import ExitCode, Severity
+from server.findings import ExitCode, Rule, Severity
 
 _FORMAT = "huggingface/safetensors safetensors/src/tensor.rs (read_metadata, Metadata::validate)"
 _ISSUES = "https://github.com"

@@ -82,6 +82,14 @@ MARKS: list[tuple[str, Any, Any]] = [
     ("mtp_num_hidden_layers", 1, None),
     ("num_nextn_predict_layers", 1, 0),
     ("pard_token", 1, None),
+    ("gate_temperature", 1.0, None),
+    ("layer_fusion_weights", [1], None),
+    ("norm_before_residual", True, False),
+    ("norm_before_fc", True, False),
+    ("fc_norm", True, False),
+    ("norm_output", True, False),
+    ("num_mtp_modules", 1, 0),
+    ("truncated_vocab_size", 32000, None),
 ]
 
 
