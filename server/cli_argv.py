@@ -90,7 +90,10 @@ def make_parser(defaults: Mapping[str, str] | None) -> argparse.ArgumentParser:
         add_help=False,
         exit_on_error=False,
     )
-    groups = {name: parser.add_argument_group(name) for name in dict.fromkeys(_groups())}
+    groups = {
+        name: parser.add_argument_group(name)
+        for name in dict.fromkeys(flag.group for flag in FLAGS)
+    }
     for flag in FLAGS:
         shown = _help_of(flag, (defaults or {}).get(flag.field, ""))
         # A missing value is our finding; argparse would stop at the first.
@@ -108,11 +111,6 @@ def make_parser(defaults: Mapping[str, str] | None) -> argparse.ArgumentParser:
                     help=text,
                 )
     return parser
-
-
-def _groups() -> Iterator[str]:
-    """The help groups, in order."""
-    return (flag.group for flag in FLAGS)
 
 
 def split(argv: Sequence[str]) -> tuple[list[Given], list[Finding]]:

@@ -4,10 +4,13 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypeVar
 
 from server.findings import Outcome
 from server.render.console import Console
 from server.report import Phase, Report
+
+Found = TypeVar("Found")
 
 
 class Refused(Exception):
@@ -39,6 +42,13 @@ class Log:
         self.tell(outcome)
         if outcome.refused:
             raise Refused
+
+    def obtain(self, found: Found | None, outcome: Outcome) -> Found:
+        """Tell `outcome`; what was found, or Refused, or RuntimeError when neither was given."""
+        self.require(outcome)
+        if found is None:
+            raise RuntimeError(f"{self.current} gave neither a result nor a refusal")
+        return found
 
     @contextmanager
     def phase(self, name: str, *, announce: bool = False) -> Iterator[None]:

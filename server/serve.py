@@ -22,7 +22,7 @@ from server.memory.units import fraction_text
 from server.options import Options
 from server.report import NOT_LOADED, NOT_TOUCHED, SettingFacts
 from server.weights.judge import LoadPlan, resident_bytes
-from server.weights.progress import make_progress
+from server.weights.progress import Meter
 
 if TYPE_CHECKING:
     from torch import nn
@@ -81,10 +81,7 @@ class Pooled:
 
 def place(admission: Admission, options: Options, log: Log) -> Placed:
     """Choose the device without touching it, and refuse what can never fit there."""
-    facts, outcome = find_device(options.device, os.environ)
-    log.require(outcome)
-    if facts is None:
-        raise RuntimeError("find_device gave neither a device nor a refusal")
+    facts = log.obtain(*find_device(options.device, os.environ))
     dtype = admission.target_plan.dtype if options.dtype == "auto" else options.dtype
     draft_plan = admission.draft_plan
     weights = WeightBytes(
@@ -101,11 +98,8 @@ def place(admission: Admission, options: Options, log: Log) -> Placed:
 
 def open_device(placed: Placed, log: Log) -> Opened:
     """Import torch, open the device, and judge the fit again by its own totals."""
-    source, outcome = open_source(placed.facts)
-    log.require(outcome)
+    source = log.obtain(*open_source(placed.facts))
     log.report.not_done.remove(NOT_TOUCHED)
-    if source is None:
-        raise RuntimeError("open_device gave neither a source nor a refusal")
     admission = placed.admission
     options = _within(placed.options, source.facts, log)
     placed = Placed(admission, options, source.facts, placed.need, placed.dtype)
@@ -166,10 +160,8 @@ def profile(loaded: Loaded, log: Log) -> Profiled:
     options, need = opened.placed.options, opened.placed.need
     longest = options.max_model_len or need.limit_tokens
     work = Workload(need.layout, step_shape(opened.shape, longest))
-    found, outcome = measure(opened.source, loaded.models, work, options.memory_margin_bytes)
-    log.require(outcome)
-    if found is None:
-        raise RuntimeError("the profile gave neither a measurement nor a refusal")
+    margin_bytes = options.memory_margin_bytes
+    found = log.obtain(*measure(opened.source, loaded.models, work, margin_bytes))
     return Profiled(loaded, work, found)
 
 
@@ -186,19 +178,13 @@ def allocate(profiled: Profiled, log: Log) -> Pooled:
     )
     decided = gate_b(placed.facts, placed.need, placed.options, opened.shape, figures)
     log.report.memory = decided.memory
-    log.require(decided.outcome)
-    if decided.plan is None:
-        raise RuntimeError("the planner gave neither a plan nor a refusal")
-    pool, outcome = allocate_pool(opened.source, decided.plan, models.target.dtype)
-    log.require(outcome)
-    if pool is None:
-        raise RuntimeError("the allocation gave neither a pool nor a refusal")
+    plan = log.obtain(decided.plan, decided.outcome)
+    pool = log.obtain(*allocate_pool(opened.source, plan, models.target.dtype))
     asked = placed.options.source("max_model_len")
     by_plan = "fitted to the pool" if placed.options.auto_max_model_len else "the models' positions"
     source = by_plan if placed.options.max_model_len is None else asked
-    length = decided.plan.max_model_len
-    log.report.settings["max_model_len"] = SettingFacts(length, source)
-    return Pooled(profiled, decided.plan, pool)
+    log.report.settings["max_model_len"] = SettingFacts(plan.max_model_len, source)
+    return Pooled(profiled, plan, pool)
 
 
 def self_test(pooled: Pooled, log: Log) -> Pooled:
@@ -222,15 +208,14 @@ def self_test(pooled: Pooled, log: Log) -> Pooled:
 
 def reconcile(pooled: Pooled, log: Log) -> Pooled:
     """Compare every billed byte with what was measured."""
-    from server.memory.reconcile import Boot
     from server.memory.reconcile import reconcile as compare
 
     if log.report.memory is None:
         raise RuntimeError("there is no bill to reconcile")
-    profiled = pooled.profiled
-    boot = Boot(profiled.loaded.models, pooled.pool, profiled.work)
-    source = profiled.loaded.opened.source
-    log.report.memory, outcome = compare(source, pooled.plan, log.report.memory, boot)
+    loaded, work = pooled.profiled.loaded, pooled.profiled.work
+    log.report.memory, outcome = compare(
+        loaded.opened.source, log.report.memory, loaded.models, pooled.pool, work
+    )
     log.require(outcome)
     return pooled
 
@@ -258,7 +243,5 @@ def _fill(module: "nn.Module", plan: LoadPlan, opened: Opened, log: Log) -> None
 
     materialise(module, opened.source.torch_device, getattr(torch, opened.placed.dtype))
     label = f"load {plan.role}"
-    with make_progress(
-        plan.checkpoint_bytes, label, log.console.stream or io.StringIO()
-    ) as progress:
+    with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
         load_weights(plan, final_tensors(module), progress)

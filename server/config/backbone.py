@@ -60,6 +60,20 @@ BACKBONE_KEYS = frozenset(
     )
 )
 
+# What transformers writes for its own bookkeeping, for training or for generation; no forward
+# reads it. auto_map names remote code, which is never run.
+INERT_KEYS = frozenset(
+    (
+        *("transformers_version", "use_cache", "initializer_range", "attention_dropout"),
+        *("auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
+        *("max_window_layers", "_name_or_path", "name_or_path", "_commit_hash"),
+        *("_attn_implementation", "_attn_implementation_autoset", "attn_implementation"),
+        *("tokenizer_class", "pretraining_tp", "return_dict", "output_attentions"),
+        *("output_hidden_states", "torchscript", "id2label", "label2id", "problem_type"),
+        *("chunk_size_feed_forward", "generation_config"),
+    )
+)
+
 
 class Decoder(NamedTuple):
     """What the checks below look at: the raw file, and what could be read of it."""
@@ -226,8 +240,7 @@ def _arithmetic(decoder: Decoder) -> Iterator[Finding]:
 
 def uncomputed(place: Picked, computed: JsonValue, source: Source) -> Finding:
     """SD311 for a key whose value the forward does not compute."""
-    name = place.pointer.removeprefix("/").replace("/", ".")
-    message = f"{source.role} {name} is {shorten(place.value)}, this server computes "
+    message = f"{source.role} {place.name} is {shorten(place.value)}, this server computes "
     return finding("SD311", message + _wanted(computed), source.at(place.pointer, place.value))
 
 

@@ -37,7 +37,6 @@ class Draft:
     file, "" for the one that did.
     """
 
-    checkpoint_file: str
     family: str
     schema_id: str | None
     evidence: tuple[Location, ...]
@@ -51,7 +50,7 @@ def read_draft(path: Path, strict: bool) -> Draft:
     """Read the draft's config.json at `path`. Never raises; all faults are in the outcome."""
     raw, outcome = read_object(path, "draft")
     if raw is None:
-        return Draft(str(path), UNKNOWN, None, (), {}, None, outcome)
+        return Draft(UNKNOWN, None, (), {}, None, outcome)
     return judge_file(DraftFile(raw, Source("draft", str(path)), strict), outcome)
 
 
@@ -64,13 +63,13 @@ def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
         candidates[f"{family.id} ({family.schema_id})"] = claim.reason
         if claim.evidence:
             evidence = tuple(map(file.at, claim.evidence))
-            return _claimed(file, family, (evidence, candidates), outcome)
+            return _claimed(file, family, evidence, candidates, outcome)
     marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
     model_type = file.top("model_type")
     stated = (model_type,) if model_type.present and model_type.value != "qwen3" else ()
     deciding = (file.top("architectures"), *stated, *marks[:_TOLD])
     evidence = tuple(map(file.at, deciding))
-    return Draft(file.source.file, UNKNOWN, None, evidence, candidates, None, outcome)
+    return Draft(UNKNOWN, None, evidence, candidates, None, outcome)
 
 
 def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
@@ -93,16 +92,16 @@ def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
 def _claimed(
     file: DraftFile,
     family: Family,
-    grounds: tuple[tuple[Location, ...], Mapping[str, str]],
+    evidence: tuple[Location, ...],
+    candidates: Mapping[str, str],
     outcome: Outcome,
 ) -> Draft:
     reading = family.read(file)
     return Draft(
-        checkpoint_file=file.source.file,
         family=family.id,
         schema_id=family.schema_id,
-        evidence=grounds[0],
-        candidates=grounds[1],
+        evidence=evidence,
+        candidates=candidates,
         reading=reading,
         outcome=outcome + reading.outcome,
         served=family.served,
@@ -112,8 +111,7 @@ def _claimed(
 def _misplaced(file: DraftFile) -> Iterator[Finding]:
     for place in misplaced(file):
         home = "the top level" if place.pointer.startswith("/dflash_config") else "dflash_config"
-        name = place.pointer.removeprefix("/").replace("/", ".")
-        message = f"draft {name} is ignored there, it is read in {home} only"
+        message = f"draft {place.name} is ignored there, it is read in {home} only"
         yield finding("SD115", message, file.at(place), severity=weight(file))
 
 

@@ -7,7 +7,7 @@ The checks of the decoder geometry that target and draft share are in `backbone.
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
 
@@ -44,6 +44,16 @@ class Picked(NamedTuple):
     present: bool = True
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def name(self) -> str:
+        """The key as messages name it: dflash_config.block_size."""
+        return self.pointer.removeprefix("/").replace("/", ".")
+
+    @property
+    def shown(self) -> str:
+        """The value as messages show it."""
+        return shorten(self.value) if self.present else "missing"
+
 
 def pick(raw: JsonValue, *keys: str) -> Picked:
     """The value at the path `keys` of `raw`; missing when a step is absent or not an object."""
@@ -54,9 +64,9 @@ def pick(raw: JsonValue, *keys: str) -> Picked:
     return Picked(raw, pointer(*keys))
 
 
-def given(value: object) -> Picked:
+def given(value: JsonValue) -> Picked:
     """A value that the reader itself decides (family, layout); it has no place in the file."""
-    return Picked(cast(JsonValue, value), "")
+    return Picked(value, "")
 
 
 def pick_one(name: str, source: Source, *places: Picked) -> Picked:
@@ -101,12 +111,14 @@ def read_record(
     except ValidationError as error:
         details = error.errors(include_url=False)
         faults.update(_validation_faults(details, picked, source, known=set(faults)))
-    valid = {name: _frozen(value) for name, value in values.items() if name not in faults}
+    valid: dict[str, Any] = {
+        name: _frozen(value) for name, value in values.items() if name not in faults
+    }
     findings = [f for _, found in faults.values() for f in found]
     return Reading(
         role=role,
         file=file,
-        partial=record or record_type.model_construct(**cast("dict[str, Any]", valid)),
+        partial=record or record_type.model_construct(**valid),
         record=None if faults else record,
         unresolved={name: rule for name, (rule, _) in faults.items()},
         pointers={name: place.pointer for name, place in picked.items()},

@@ -6,20 +6,19 @@ file_download.py). Unlike that library a reference may end with white space, and
 was fetched by commit, without a reference, is found when it is the only one.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 from server.config.probe import Kind, content_of, expand_home, names_in, probe
+from server.config.strict_json import read_bytes
 
 _PREFIX = "models--"
 _REF_LIMIT_BYTES = 4096
 _COMMIT = r"[0-9a-f]{7,64}"
 _COMMIT_SHOWN = 12
 _VARIABLE = r"\$(?:(\w+)|\{(\w+)\})"
-_READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Snapshot(NamedTuple):
@@ -125,16 +124,8 @@ def _by_commit(entry: Path, revision: str, snapshots: list[str]) -> Snapshot | B
 
 def _read_commit(reference: Path) -> str | None:
     """The commit id that a reference holds, or None. White space around it is ignored."""
-    try:
-        handle = os.open(reference, _READ_FLAGS)
-    except OSError:
-        return None
-    try:
-        text = os.read(handle, _REF_LIMIT_BYTES).decode("ascii", "replace").strip()
-    except OSError:
-        return None
-    finally:
-        os.close(handle)
+    data, _ = read_bytes(reference, _REF_LIMIT_BYTES)
+    text = (data or b"").decode("ascii", "replace").strip()
     return text if re.fullmatch(_COMMIT, text) else None
 
 

@@ -80,21 +80,20 @@ def read_object(path: Path, role: str) -> tuple[JsonObject | None, Outcome]:
     return value, _outcome(faults, Source(role, str(path)))
 
 
-def parse_object(data: bytes, file: str, role: str) -> tuple[JsonObject | None, Outcome]:
-    """Parse the bytes of `file`; findings as in `read_object`. Never raises."""
-    value, faults = parse_bytes(data, _CONFIG_LIMIT_VALUES)
-    return value, _outcome(faults, Source(role, file))
-
-
 def load_object(
     path: Path, limit_bytes: int = LIMIT_BYTES, limit_values: int = LIMIT_VALUES
 ) -> tuple[JsonObject | None, tuple[JsonFault, ...]]:
     """Read the JSON object in file `path`; faults are plain data. Never raises."""
+    data, faults = read_bytes(path, limit_bytes)
+    return (None, faults) if data is None else parse_bytes(data, limit_values)
+
+
+def read_bytes(path: Path, limit_bytes: int) -> tuple[bytes | None, tuple[JsonFault, ...]]:
+    """The bytes of a regular file of at most `limit_bytes`, or the fault. Never raises."""
     try:
-        data = _read_bytes(path, limit_bytes)
+        return _read_bytes(path, limit_bytes), ()
     except _Stop as stop:
         return None, (stop.fault,)
-    return parse_bytes(data, limit_values)
 
 
 def parse_bytes(

@@ -34,7 +34,6 @@ class Target(NamedTuple):
     its record is there only when nothing in the file is refused.
     """
 
-    file: str
     architecture: str | None
     reading: Reading[TargetConfig] | None
     outcome: Outcome
@@ -45,7 +44,7 @@ def read_target(path: Path, strict: bool) -> Target:
     raw, outcome = read_object(path, _ROLE)
     source = Source(_ROLE, str(path))
     if raw is None:
-        return Target(source.file, None, None, outcome)
+        return Target(None, None, outcome)
     architecture = _pick_architecture(raw, source)
     name = architecture.value if isinstance(architecture.value, str) else None
     foreign = _foreign(raw, architecture, source)
@@ -59,7 +58,7 @@ def read_target(path: Path, strict: bool) -> Target:
         outcome += outcome_of("SD111", ignored_keys(raw, source, strict))
     if outcome.refused:
         reading = replace(reading, record=None)
-    return Target(source.file, name, reading, outcome)
+    return Target(name, reading, outcome)
 
 
 def _pick_architecture(raw: JsonObject, source: Source) -> Picked:

@@ -29,14 +29,13 @@ class Bound:
 class _Files:
     """How one version of the interface names its files."""
 
-    source: str
     limit: str
     usage: str
     reclaimable: str
 
 
-_V1 = _Files("cgroup", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-_V2 = _Files("cgroup", "memory.max", "memory.current", "inactive_file")
+_V1 = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+_V2 = _Files("memory.max", "memory.current", "inactive_file")
 
 
 def cgroup_bounds(proc: Path, root: Path) -> tuple[Bound, ...]:
@@ -92,7 +91,7 @@ def _bound(folder: Path, files: _Files) -> Bound | None:
         key, _, value = line.partition(" ")
         if key == files.reclaimable:
             reclaimable = _number(value) or 0
-    source = f"{files.source} {folder / files.limit}"
+    source = f"cgroup {folder / files.limit}"
     return Bound(source, limit, max(0, usage - reclaimable))
 
 

@@ -31,11 +31,6 @@ class CudaSource:
         self._start_free_bytes = self.free_bytes()
         self._start_reserved_bytes = torch.cuda.memory_reserved(self.torch_device)
 
-    @property
-    def total_bytes(self) -> int:
-        """CUDA's total."""
-        return self.facts.total_bytes or 0
-
     def free_bytes(self) -> int:
         """CUDA's free memory now."""
         return int(torch.cuda.mem_get_info(self.torch_device)[0])

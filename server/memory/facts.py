@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -63,11 +63,10 @@ class Machine:
     cgroup: Path = CGROUP
     dev: Path = Path("/dev")
     nvml: Any = None
-    gpu_nodes: tuple[str, ...] = field(default=_GPU_NODES)
 
     def has_gpu_node(self) -> bool:
         """True when the kernel offers a GPU of any kind that torch could use."""
-        return any((self.dev / node).exists() for node in self.gpu_nodes)
+        return any((self.dev / node).exists() for node in _GPU_NODES)
 
 
 def find_device(
@@ -124,7 +123,7 @@ def _cuda(
     if index >= len(visible):
         have = f"NVML lists {len(reading.devices)} GPUs, {len(visible)} of them visible"
         return None, have
-    return _gpu_facts(index, visible[index].candidates), ""
+    return _gpu_facts(index, visible[index]), ""
 
 
 def _without_nvml(

@@ -30,14 +30,12 @@ class Measured:
     """What was measured before the pool is sized.
 
     `runtime_bytes`: what this process holds besides weights; `free_bytes`: free now, with the
-    weights loaded. Logits and graphs are 0 where the measured step contains them.
+    weights loaded. The activation contains the verify step's logits.
     """
 
     runtime_bytes: int
     activation_bytes: int
     free_bytes: int
-    verify_logits_bytes: int = 0
-    graphs_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +93,6 @@ def gate_b(
         target_weights_bytes=need.weights.target_bytes,
         draft_weights_bytes=need.weights.draft_bytes,
         activation_bytes=measured.activation_bytes,
-        verify_logits_bytes=measured.verify_logits_bytes,
-        graphs_bytes=measured.graphs_bytes,
         margin_bytes=options.memory_margin_bytes,
     )
     ceiling = measured.free_bytes + charges.resident_bytes

@@ -83,11 +83,6 @@ class HostSource:
         self._machine = machine
         self.torch_device = torch.device("cpu")
 
-    @property
-    def total_bytes(self) -> int:
-        """The smallest bound on host memory."""
-        return self.facts.total_bytes or 0
-
     def free_bytes(self) -> int:
         """What is available now under every bound."""
         return read_host(self._machine.proc, self._machine.cgroup).available_bytes

@@ -141,7 +141,7 @@ def plan(request: PlanRequest) -> Plan | Shortfall:
     length = _length(request, min(available, wanted))
     need = request.layout.need_blocks(length)
     if available < max(need, wanted) or wanted < need:
-        return _shortfall(request, limiting, (max(need, wanted), min(available, wanted)), length)
+        return _shortfall(request, limiting, max(need, wanted), min(available, wanted), length)
     return _accepted(request, limiting, wanted, length)
 
 
@@ -161,7 +161,8 @@ def _accepted(request: PlanRequest, limiting: int, blocks: int, length: int) -> 
         usable = request.max_num_seqs * request.layout.blocks_per_request(length)
         blocks = min(blocks, RESERVED_BLOCKS + usable)
     rank = request.ranks[limiting]
-    pool = LedgerLine(KV_POOL, blocks * request.layout.block_bytes, note=_pool_note(blocks))
+    note = f"{blocks} KV blocks, {RESERVED_BLOCKS} of them reserved"
+    pool = LedgerLine(KV_POOL, blocks * request.layout.block_bytes, note=note)
     return Plan(
         request=request,
         num_blocks=blocks,
@@ -172,10 +173,7 @@ def _accepted(request: PlanRequest, limiting: int, blocks: int, length: int) -> 
     )
 
 
-def _shortfall(
-    request: PlanRequest, limiting: int, need_have: tuple[int, int], length: int
-) -> Shortfall:
-    need, have = need_have
+def _shortfall(request: PlanRequest, limiting: int, need: int, have: int, length: int) -> Shortfall:
     rank = request.ranks[limiting]
     need_bytes = need * request.layout.block_bytes
     pool = LedgerLine(KV_POOL, need_bytes, note=f"smallest pool that serves {length} tokens")
@@ -197,7 +195,3 @@ def _cause(request: PlanRequest, rank: Rank, need_bytes: int) -> Cause:
     room = rank.physical_bytes()
     fits_limit = need_bytes <= rank.budget_bytes(request.utilization)
     return Cause.BUSY if fits_limit and room is not None and room < need_bytes else Cause.POOL
-
-
-def _pool_note(blocks: int) -> str:
-    return f"{blocks} KV blocks, {RESERVED_BLOCKS} of them reserved"

@@ -5,8 +5,7 @@ as resident storages, the pool was billed by the planner and is measured as what
 by, the activation is measured a second time over the real pool.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 
 from torch import nn
 
@@ -14,7 +13,6 @@ from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, outcome_of
 from server.memory import bill
 from server.memory.allocate import AllocatedPool
-from server.memory.planner import Plan
 from server.memory.profile import Models, StepOutOfMemory, Workload, measure_phases
 from server.memory.source import MemorySource
 from server.memory.units import apart, bytes_text
@@ -25,41 +23,36 @@ from server.report import LedgerLine, MemoryFacts
 ROUNDING_BYTES = 16 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Boot:
-    """What was loaded and allocated, and the steps that it serves."""
-
-    models: Models
-    pool: AllocatedPool
-    work: Workload
-
-
 def reconcile(
-    source: MemorySource, plan: Plan, planned: MemoryFacts, boot: Boot
+    source: MemorySource,
+    planned: MemoryFacts,
+    models: Models,
+    pool: AllocatedPool,
+    work: Workload,
 ) -> tuple[MemoryFacts, Outcome]:
     """The planned facts with measured bytes, and SD507, SD508 where they differ.
 
     SD504 when the step no longer runs beside the real pool.
     """
     try:
-        phases = measure_phases(source, boot.models, boot.work, boot.pool.pool)
+        phases = measure_phases(source, models, work, pool.pool)
     except StepOutOfMemory as error:
         return planned, outcome_of("SD504", (error.finding,))
     source.settle()
     measured = {
-        bill.TARGET_WEIGHTS: storage_bytes(boot.models.target),
+        bill.TARGET_WEIGHTS: storage_bytes(models.target),
         bill.ACTIVATION: max(phase.peak_bytes for phase in phases),
-        bill.KV_POOL: boot.pool.taken_bytes,
+        bill.KV_POOL: pool.taken_bytes,
     }
-    if boot.models.drafter is not None:
-        measured[bill.DRAFT_WEIGHTS] = storage_bytes(boot.models.drafter)
+    if models.drafter is not None:
+        measured[bill.DRAFT_WEIGHTS] = storage_bytes(models.drafter)
     used_bytes = source.used_by_us_bytes()
     kept = sum(size for name, size in measured.items() if name != bill.ACTIVATION)
     measured[bill.RUNTIME] = max(0, used_bytes - kept)
-    ledger = tuple(_with_measurement(line, measured) for line in planned.ledger)
+    ledger = tuple(li._replace(measured_bytes=measured.get(li.line)) for li in planned.ledger)
     unexplained = used_bytes - kept - _billed(ledger, bill.RUNTIME)
     facts = planned._replace(ledger=ledger, unexplained_bytes=unexplained)
-    outcome = outcome_of("SD507", _unexplained(plan, used_bytes, unexplained))
+    outcome = outcome_of("SD507", _unexplained(planned.limit_bytes, used_bytes, unexplained))
     return facts, outcome + outcome_of("SD508", _differing(ledger))
 
 
@@ -70,17 +63,13 @@ def storage_bytes(module: nn.Module) -> int:
     return sum(storages.values())
 
 
-def _with_measurement(line: LedgerLine, measured: Mapping[str, int]) -> LedgerLine:
-    return line._replace(measured_bytes=measured.get(line.line))
-
-
 def _billed(ledger: tuple[LedgerLine, ...], name: str) -> int:
     return next(line.billed_bytes for line in ledger if line.line == name)
 
 
-def _unexplained(plan: Plan, used_bytes: int, unexplained_bytes: int) -> Iterator[Finding]:
+def _unexplained(limit_bytes: int, used_bytes: int, unexplained_bytes: int) -> Iterator[Finding]:
     """SD507: what the process uses differs from the sum of its lines by more than 1 %."""
-    if abs(unexplained_bytes) * 100 <= plan.limit_bytes:
+    if abs(unexplained_bytes) * 100 <= limit_bytes:
         return
     used, explained = apart(used_bytes, used_bytes - unexplained_bytes)
     yield finding(
@@ -88,7 +77,7 @@ def _unexplained(plan: Plan, used_bytes: int, unexplained_bytes: int) -> Iterato
         f"this server uses {used}, the ledger explains {explained}",
         Location("used", value=used_bytes, source="in bytes"),
         Location("explained", value=used_bytes - unexplained_bytes, source="in bytes"),
-        Location("limit", value=plan.limit_bytes, source="in bytes"),
+        Location("limit", value=limit_bytes, source="in bytes"),
     )
 
 

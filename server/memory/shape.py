@@ -35,11 +35,8 @@ class RunShape:
 
 
 def resolve_shape(options: Options, facts: DeviceFacts, draft: BlockDraft | None) -> RunShape:
-    """The operator's limits, or the device's defaults: a host computes far fewer rows a second.
-
-    An undecided device takes the host's, which are the smaller.
-    """
-    tokens, seqs = _DEFAULTS.get(facts.kind, _DEFAULTS[DeviceKind.CPU])
+    """The operator's limits, or the device's defaults: a host computes far fewer rows a second."""
+    tokens, seqs = _DEFAULTS[facts.kind]
     by_device = f"{_DEFAULT} for {facts.kind}"
     drafted, draft_source = _draft_tokens(options, draft)
     return RunShape(

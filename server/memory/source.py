@@ -36,10 +36,6 @@ class MemorySource(Protocol):
     def torch_device(self) -> "torch.device":
         """The device as torch names it."""
 
-    @property
-    def total_bytes(self) -> int:
-        """The total that utilization is a fraction of."""
-
     def free_bytes(self) -> int:
         """What is free now."""
 
@@ -61,4 +57,4 @@ class MemorySource(Protocol):
 
 def others_bytes(source: MemorySource) -> int:
     """What others hold of the device now."""
-    return source.total_bytes - source.free_bytes() - source.used_by_us_bytes()
+    return (source.facts.total_bytes or 0) - source.free_bytes() - source.used_by_us_bytes()

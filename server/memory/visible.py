@@ -5,23 +5,10 @@ one, as CUDA does it. Nothing here is taken for certain: CUDA confirms it by UUI
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from server.memory.nvml import NvmlDevice
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
-
-
-@dataclass(frozen=True, slots=True)
-class Visible:
-    """One device that CUDA will show: the NVML devices that it may be.
-
-    Several where only CUDA knows: it counts the fastest device first, NVML by PCI bus. None at
-    all for a MIG slice, which NVML lists under its parent.
-    """
-
-    entry: str
-    candidates: tuple[NvmlDevice, ...]
 
 
 def hides_all(environ: Mapping[str, str]) -> bool:
@@ -35,11 +22,15 @@ def hides_all(environ: Mapping[str, str]) -> bool:
 
 def visible_devices(
     environ: Mapping[str, str], devices: Sequence[NvmlDevice]
-) -> tuple[Visible, ...]:
-    """The devices that CUDA will show, in its order."""
+) -> tuple[tuple[NvmlDevice, ...], ...]:
+    """The devices that CUDA will show, in its order: for each, the NVML devices it may be.
+
+    Several where only CUDA knows: it counts the fastest device first, NVML by PCI bus. None at
+    all for a MIG slice, which NVML lists under its parent.
+    """
     value = environ.get(VARIABLE)
     entries = value.split(",") if value is not None else [str(d.index) for d in devices]
-    found: list[Visible] = []
+    found: list[tuple[NvmlDevice, ...]] = []
     for entry in entries:
         resolved = _resolve(entry.strip(), environ, devices)
         if resolved is None:
@@ -50,23 +41,23 @@ def visible_devices(
 
 def _resolve(
     entry: str, environ: Mapping[str, str], devices: Sequence[NvmlDevice]
-) -> Visible | None:
+) -> tuple[NvmlDevice, ...] | None:
     """The device that `entry` names, or None when it is invalid."""
     if entry.startswith("MIG-"):
-        return Visible(entry, ())
+        return ()
     if entry.isascii() and entry.isdigit() and len(entry) < 6:
         return _by_index(int(entry), environ, devices)
     if not entry.startswith("GPU-"):
         return None
     same = tuple(d for d in devices if d.uuid is not None and d.uuid.startswith(entry))
-    return Visible(entry, same) if len(same) == 1 else None
+    return same if len(same) == 1 else None
 
 
 def _by_index(
     index: int, environ: Mapping[str, str], devices: Sequence[NvmlDevice]
-) -> Visible | None:
+) -> tuple[NvmlDevice, ...] | None:
     if index >= len(devices):
         return None
     if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
-        return Visible(str(index), (devices[index],))
-    return Visible(str(index), tuple(devices))
+        return (devices[index],)
+    return tuple(devices)

@@ -82,7 +82,7 @@ def _decode(
     longest = shape.max_model_len - 1
     starts = [longest] + [min(SHORT_TOKENS, longest)] * (shape.num_seqs - 1)
     if drafter is not None:
-        _draft(target, drafter, pool, (starts, shape.verify_tokens - 1))
+        _draft(target, drafter, pool, starts, shape.verify_tokens - 1)
     spans = _spans(pool, starts, shape.verify_tokens)
     hidden, features = _target_step(target, drafter, pool, spans)
     target.logits(hidden).argmax(-1)
@@ -90,10 +90,9 @@ def _decode(
 
 
 def _draft(
-    target: Qwen3Target, drafter: BlockDrafter, pool: KvPool, ask: tuple[Sequence[int], int]
+    target: Qwen3Target, drafter: BlockDrafter, pool: KvPool, starts: Sequence[int], count: int
 ) -> None:
-    """Draft one block per sequence; `ask` holds the anchors' positions and how many tokens."""
-    starts, count = ask
+    """Draft `count` tokens per sequence; `starts` are the anchors' positions."""
     anchors = torch.zeros(len(starts), dtype=torch.int64, device=target.device)
     spans = _spans(pool, starts, drafter.config.block_size)
     hidden = propose(drafter, target.embed, pool.draft_storage, anchors, spans)

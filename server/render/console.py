@@ -17,11 +17,6 @@ class Console:
         self._stream = stream
 
     @property
-    def closed(self) -> bool:
-        """True once nothing can be written any more."""
-        return self._stream is None
-
-    @property
     def stream(self) -> TextIO | None:
         """The stream itself, for a progress bar; None when nothing can be written."""
         return self._stream

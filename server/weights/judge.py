@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from server.config.checks import Reading
+from server.config.geometry import DTYPE_BYTES
 from server.config.records import Backbone
 from server.config.rules import finding
 from server.config.values import pointer
@@ -20,9 +21,8 @@ from server.weights.header import TensorEntry
 from server.weights.index import Inventory
 from server.weights.layout import ExpectedTensor
 
-# The dtypes that are loaded: the format's name, torch's name, bytes of one element.
+# The dtypes that are loaded: the format's name, torch's name.
 TORCH_NAMES: Mapping[str, str] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
-ELEMENT_BYTES: Mapping[str, int] = {"bfloat16": 2, "float16": 2, "float32": 4}
 
 _SHAPES_SHOWN = 10
 EXPORT_PREFIX = "model."
@@ -70,7 +70,7 @@ class _Case:
 
 def resident_bytes(plan: LoadPlan, dtype: str | None = None) -> int:
     """Bytes of the loaded parameters under `dtype` (torch's name), or as they are stored."""
-    return plan.numel * ELEMENT_BYTES[dtype or plan.dtype]
+    return plan.numel * DTYPE_BYTES[dtype or plan.dtype]
 
 
 def judge_tensors(

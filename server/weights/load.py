@@ -10,7 +10,6 @@ import ctypes
 import math
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -21,7 +20,7 @@ import torch
 
 from server.weights.files import Shard, WeightFault, count, open_shard
 from server.weights.header import TensorEntry
-from server.weights.judge import LoadPlan
+from server.weights.judge import TORCH_NAMES, LoadPlan
 from server.weights.progress import Progress
 from server.weights.ring import PinnedRing
 from server.weights.second_opinion import disagreements
@@ -32,30 +31,23 @@ RING_SLOT_BYTES = 32 * 2**20
 # Two threads fill memory faster than one; more gain nothing.
 _THREADS = 2
 _REFETCH = "fetch the file again; where --dtype is narrower than the file's, leave it out"
-_DTYPES = {"BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32}
+_DTYPES: dict[str, torch.dtype] = {
+    stored: getattr(torch, name) for stored, name in TORCH_NAMES.items()
+}
 
 
 class LoadError(Exception):
-    """A weight could not be read. `rule` is SD415; `message` is one clause without the path."""
+    """A weight could not be read (SD415). `message` is one clause without the path."""
 
     def __init__(
         self, message: str, file: Path, tensor: str | None = None, fix: str | None = None
     ) -> None:
         """Hold the fault, the file, and the tensor that was being read."""
         super().__init__(message)
-        self.rule = "SD415"
         self.message = message
         self.file = file
         self.tensor = tensor
         self.fix = fix
-
-
-@dataclass(frozen=True, slots=True)
-class LoadStats:
-    """What a load did: bytes read from disk, and the wall time in seconds."""
-
-    bytes_read: int
-    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +87,7 @@ class _Files:
                 yield _Piece(entry, self.descriptors[entry.file], begin, into[at : at + step])
 
 
-def load_weights(
-    plan: LoadPlan, tensors: Mapping[str, torch.Tensor], progress: Progress
-) -> LoadStats:
+def load_weights(plan: LoadPlan, tensors: Mapping[str, torch.Tensor], progress: Progress) -> None:
     """Fill `tensors` (name to parameter, contiguous, on one device) as `plan` says.
 
     Raises LoadError when a file changed since its header was read, is too short, cannot be
@@ -106,7 +96,6 @@ def load_weights(
     Raises ValueError when `tensors` are not those of the plan, which is a fault of the caller.
     """
     flat = _flat_tensors(plan, tensors)
-    started = time.perf_counter()
     with _open_files(plan) as descriptors:
         for entry, said in disagreements(plan):
             told = f"the safetensors package sees it otherwise: {said}"
@@ -119,7 +108,6 @@ def load_weights(
             _load_to_cpu(files.pieces(PIECE_BYTES), progress)
         _require_unchanged(plan, descriptors)
     _require_finite(plan, flat)
-    return LoadStats(plan.checkpoint_bytes, time.perf_counter() - started)
 
 
 def _flat_tensors(plan: LoadPlan, tensors: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:

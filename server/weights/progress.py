@@ -108,11 +108,6 @@ class Meter:
             self._stream = None
 
 
-def make_progress(total_bytes: int, label: str, stream: TextIO) -> Meter:
-    """A meter for `stream`, to be used in a `with` block around the load."""
-    return Meter(total_bytes, label, stream)
-
-
 def _is_terminal(stream: TextIO) -> bool:
     try:
         return stream.isatty()

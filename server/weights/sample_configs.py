@@ -5,7 +5,11 @@ The DSpine samples are configs alone: no DSpine draft is ever loaded.
 
 from typing import Any
 
-from server.config.records import AnchorLayout, BlockDraft, TargetConfig
+from server.config.draft import judge_file
+from server.config.families import DraftFile
+from server.config.records import TargetConfig
+from server.config.values import Source
+from server.findings import Outcome
 from server.weights.layout import ExpectedTensor, draft_layout, target_layout
 
 VOCAB_TOKENS = 2048
@@ -145,28 +149,8 @@ CONFIGS: dict[str, dict[str, Any]] = {
 def tensors_of(name: str) -> tuple[ExpectedTensor, ...]:
     """The tensors that sample `name` ships; none for a sample that is a config alone."""
     if name == "qwen3":
-        fields = {**_GEOMETRY, "num_hidden_layers": _TARGET_LAYERS, "rope_theta": float(_THETA)}
+        fields = {**_GEOMETRY, "num_hidden_layers": _TARGET_LAYERS, "rope_theta": _THETA}
         return target_layout(TargetConfig(architecture="Qwen3ForCausalLM", **fields))
-    if name in ("dflash", "dspark"):
-        return draft_layout(_record(name), HIDDEN)
-    return ()
-
-
-def _record(name: str) -> BlockDraft:
-    flat = name == "dspark"
-    return BlockDraft(
-        **_GEOMETRY,
-        family=name,
-        schema_id="flat" if flat else "nested",
-        num_hidden_layers=_DRAFT_LAYERS,
-        rope_theta=float(_THETA),
-        block_size=7 if flat else 8,
-        mask_token_id=MASK,
-        target_layer_ids=tuple(_CAPTURED),
-        num_target_layers=_TARGET_LAYERS,
-        layout=AnchorLayout.FIRST if flat else AnchorLayout.DROP,
-        markov_rank=MARKOV_RANK if flat else 0,
-        markov_head_type="vanilla" if flat else None,
-        enable_confidence_head=flat,
-        confidence_head_with_markov=flat,
-    )
+    draft = judge_file(DraftFile(CONFIGS[name], Source("draft", name)), Outcome())
+    record = draft.reading.record if draft.reading and draft.served else None
+    return draft_layout(record, HIDDEN) if record else ()

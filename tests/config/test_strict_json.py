@@ -3,12 +3,13 @@
 import os
 import stat
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config.strict_json import LIMIT_BYTES, FaultKind, parse_bytes, parse_object, read_object
+from server.config.strict_json import LIMIT_BYTES, FaultKind, parse_bytes, read_object
 from server.findings import CheckStatus, ExitCode, Outcome
 
 
@@ -187,7 +188,9 @@ def test_non_finite_numbers_are_named(text: str) -> None:
 
 
 def read_object_of(text: str) -> tuple[object, Outcome]:
-    return parse_object(text.encode(), "config.json", "draft")
+    with NamedTemporaryFile() as file:
+        Path(file.name).write_text(text, encoding="utf-8")
+        return read_object(Path(file.name), "draft")
 
 
 def test_many_faults_are_counted_not_listed() -> None:

@@ -74,7 +74,7 @@ def test_the_host_is_opened_with_fresh_figures(host: FakeMachine) -> None:
     source, outcome = open_device(stale, machine)
     assert source is not None
     assert outcome.findings == ()
-    assert (source.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
+    assert (source.facts.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
     assert source.facts.notes == ("kept",)
     assert source.torch_device == torch.device("cpu")
     assert others_bytes(source) == 196 * MIB
@@ -97,7 +97,7 @@ def test_an_undecided_device_becomes_cuda_where_torch_sees_one(
     source, _ = open_device(facts, host.machine())
     assert source is not None
     assert (source.facts.kind, source.facts.reason) == (DeviceKind.CUDA, "torch sees it")
-    assert source.total_bytes == 79 * MIB
+    assert source.facts.total_bytes == 79 * MIB
     assert "CUDA context: not separable, so it is not billed" in source.facts.notes
 
 

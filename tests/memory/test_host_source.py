@@ -111,7 +111,7 @@ def test_free_and_total_come_from_the_machine(tmp_path: Path) -> None:
     host = FakeMachine(tmp_path)
     machine = host.machine()
     source = HostSource(host_facts(machine, "test"), machine)
-    assert (source.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
+    assert (source.facts.total_bytes, source.free_bytes()) == (1000 * MIB, 800 * MIB)
     host.memory(1000, 600)
     assert source.free_bytes() == 600 * MIB
     assert source.used_by_us_bytes() == 4 * MIB

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import torch
@@ -15,7 +15,7 @@ from server.memory.gates import GateResult, Measured, gate_b
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.planner import Plan, PlanRequest, plan
 from server.memory.profile import Models, Workload
-from server.memory.reconcile import Boot, reconcile, storage_bytes
+from server.memory.reconcile import reconcile, storage_bytes
 from server.memory.shape import RunShape
 from server.model.steps import StepShape
 from server.report import MemoryFacts
@@ -27,6 +27,12 @@ from tests.model.tiny import make_draft, make_target_config
 SHAPE = StepShape(prefill_tokens=32, num_seqs=2, verify_tokens=5, max_model_len=64)
 TOTAL = 1000 * MIB
 RUNTIME = 100 * MIB
+
+
+class Boot(NamedTuple):
+    models: Models
+    pool: AllocatedPool
+    work: Workload
 
 
 def make_need(models: Models, draft_weights: int | None = None) -> Need:
@@ -74,10 +80,10 @@ def reconciled(
     drafted = storage_bytes(models.drafter) if models.drafter else 0
     need = make_need(models, drafted + need_change)
     plan_, facts, boot = booted(need, models)
-    boot = replace(boot, pool=replace(boot.pool, taken_bytes=plan_.pool_bytes + taken_more))
+    boot = boot._replace(pool=replace(boot.pool, taken_bytes=plan_.pool_bytes + taken_more))
     kept = storage_bytes(models.target) + drafted + boot.pool.taken_bytes
     source = source_with(RUNTIME + kept + off_by, growth)
-    facts, outcome = reconcile(source, plan_, facts, boot)
+    facts, outcome = reconcile(source, facts, *boot)
     messages = " ".join(f.message for f in outcome.findings)
     return facts, rules(outcome), messages
 
@@ -146,8 +152,8 @@ def test_sd504_when_the_step_no_longer_runs_beside_the_pool() -> None:
     def run(*_: object) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    found, facts, boot = booted(make_need(models), models, run)
-    same, outcome = reconcile(source_with(RUNTIME), found, facts, boot)
+    _, facts, boot = booted(make_need(models), models, run)
+    same, outcome = reconcile(source_with(RUNTIME), facts, *boot)
     assert same == facts
     assert errors(outcome) == ["SD504"]
 
@@ -158,7 +164,7 @@ def test_the_real_step_on_the_real_host_agrees() -> None:
     need = make_need(models)
     source.settle()
     runtime = source.used_by_us_bytes() - storage_bytes(models.target)
-    facts = make_facts(total_bytes=source.total_bytes, free_bytes=source.free_bytes())
+    facts = make_facts(total_bytes=(source.facts.total_bytes or 0), free_bytes=source.free_bytes())
     measured = Measured(runtime, MIB, source.free_bytes())
     options = make_options(max_model_len=64, kv_cache_memory_bytes=64 * MIB)
     decided = gate_b(facts, need, options, RunShape(32, 2, 4, {}), measured)
@@ -168,7 +174,7 @@ def test_the_real_step_on_the_real_host_agrees() -> None:
     assert allocated is not None
     assert abs(allocated.taken_bytes - decided.plan.pool_bytes) < 8 * MIB
     boot = Boot(models, allocated, Workload(layout, SHAPE))
-    told, outcome = reconcile(source, decided.plan, decided.memory, boot)
+    told, outcome = reconcile(source, decided.memory, *boot)
     assert rules(outcome) == []
     assert told.unexplained_bytes is not None
     assert abs(told.unexplained_bytes) < 16 * MIB

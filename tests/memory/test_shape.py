@@ -10,7 +10,7 @@ from tests.memory.make import make_draft, make_facts, make_options
 
 @pytest.mark.parametrize(
     ("kind", "tokens", "seqs"),
-    [(DeviceKind.CUDA, 8192, 64), (DeviceKind.CPU, 256, 4), (DeviceKind.UNDECIDED, 256, 4)],
+    [(DeviceKind.CUDA, 8192, 64), (DeviceKind.CPU, 256, 4)],
 )
 def test_defaults_depend_on_the_device_and_say_so(kind: DeviceKind, tokens: int, seqs: int) -> None:
     shape = resolve_shape(make_options(), make_facts(kind=kind), None)

@@ -38,7 +38,7 @@ def test_an_empty_text_prints_nothing() -> None:
 def test_a_missing_stream_drops_everything() -> None:
     console = Console(None, Style())
     console.line("text")
-    assert console.closed
+    assert console.stream is None
 
 
 def test_a_closed_stream_is_given_up() -> None:
@@ -47,7 +47,7 @@ def test_a_closed_stream_is_given_up() -> None:
     stream.close()
     console.line("text")
     console.line("more")
-    assert console.closed
+    assert console.stream is None
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_what_cannot_be_encoded_is_escaped(encoding: str, text: str) -> None:
     console = Console(stream, Style())
     console.line("modèle \u6a21")
     assert raw.getvalue().decode(encoding) == f"{text}\n"
-    assert not console.closed
+    assert console.stream is not None
 
 
 def test_lone_surrogates_do_not_reach_the_encoder() -> None:

@@ -57,11 +57,10 @@ def test_equals_the_package_reader(tmp_path: Path, dtype: torch.dtype) -> None:
     into = make_destinations(ODD, dtype)
     counter = Counter()
     plan = make_plan(tmp_path, ODD)
-    stats = load_weights(plan, into, counter)
+    load_weights(plan, into, counter)
     expected = load_file(tmp_path / "model.safetensors")
     assert all(same_bytes(into[name], expected[name]) for name in expected)
-    assert counter.size_bytes == stats.bytes_read == plan.checkpoint_bytes
-    assert stats.seconds > 0
+    assert counter.size_bytes == plan.checkpoint_bytes
 
 
 @pytest.mark.parametrize("stored", DTYPES)
@@ -149,7 +148,7 @@ def test_a_file_that_changed_since_its_header_was_read(
     change(tmp_path / "model.safetensors")
     with pytest.raises(LoadError, match="changed after its header was read") as caught:
         load_weights(plan, into, Counter())
-    assert (caught.value.rule, caught.value.file.name) == ("SD415", "model.safetensors")
+    assert caught.value.file.name == "model.safetensors"
     assert all(bool((tensor == 7).all()) for tensor in into.values())
 
 
@@ -172,9 +171,8 @@ def test_a_file_cut_while_it_is_read(tmp_path: Path) -> None:
             super().advance(size_bytes)
             os.truncate(tmp_path / "model.safetensors", 4096)
 
-    with pytest.raises(LoadError) as caught:
+    with pytest.raises(LoadError):
         load_weights(plan, make_destinations(layout, torch.bfloat16), Cutter())
-    assert caught.value.rule == "SD415"
 
 
 def fails(descriptor: int, views: list[memoryview], offset: int) -> int:

@@ -35,8 +35,7 @@ def claim(file: DraftFile) -> Claim:
         wanted = " or ".join(ARCHITECTURES)
         return Claim(reason=f"architectures is {shorten(names.value)}, {wanted} is needed")
     if not isinstance(config.value, Mapping):
-        found = shorten(config.value) if config.present else "missing"
-        return Claim(reason=f"dflash_config is {found}, an object is needed")
+        return Claim(reason=f"dflash_config is {config.shown}, an object is needed")
     marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
     if marks:
         return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
@@ -64,9 +63,8 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
         # The flat schema has both at the top level, and the other layout.
         clashing += [p for p in map(file.top, _NESTED_FACTS) if p.present][:1]
     for place in clashing:
-        name = place.pointer.removeprefix("/").replace("/", ".")
         message = (
-            f"draft {name} is {shorten(place.value)} beside dflash_config, "
+            f"draft {place.name} is {shorten(place.value)} beside dflash_config, "
             f"with architectures {shorten(file.raw.get('architectures'))}"
         )
         where = file.at(place), file.at(file.top("architectures"))

@@ -8,10 +8,8 @@ from collections.abc import Iterator
 from server.config.checks import Check, Reading
 from server.config.families.common import Subject
 from server.config.families.flat import claim_flat, has_markov_head, read_flat
-from server.config.families.model import Claim, DraftFile, Family
+from server.config.families.model import Claim, DraftFile, Family, fault
 from server.config.records import BlockDraft
-from server.config.rules import finding
-from server.config.values import shorten
 from server.findings import Finding
 
 
@@ -20,8 +18,7 @@ def claim(file: DraftFile) -> Claim:
     flat = claim_flat(file)
     if flat.evidence and not has_markov_head(file):
         rank = file.top("markov_rank")
-        found = shorten(rank.value) if rank.present else "missing"
-        return Claim(reason=f"markov_rank is {found}, more than 0 is needed")
+        return Claim(reason=f"markov_rank is {rank.shown}, more than 0 is needed")
     return flat
 
 
@@ -34,16 +31,13 @@ def read(file: DraftFile) -> Reading[BlockDraft]:
 def _head_stated(subject: Subject) -> Iterator[Finding]:
     head = subject.file.top("markov_head_type")
     if head.value is None:
-        found = "null" if head.present else "missing"
-        message = f"draft markov_head_type is {found}, vanilla is served"
-        yield finding("SD105", message, subject.file.at(head))
+        yield fault("SD105", subject.file, head, "vanilla is served")
 
 
 def _head_type(subject: Subject) -> Iterator[Finding]:
     head = subject.file.top("markov_head_type")
     if isinstance(head.value, str) and head.value != "vanilla":
-        message = f"draft markov_head_type is {shorten(head.value)}, vanilla is served"
-        yield finding("SD305", message, subject.file.at(head))
+        yield fault("SD305", subject.file, head, "vanilla is served")
 
 
 _CHECKS: tuple[Check[Subject], ...] = (

@@ -11,8 +11,9 @@ from itertools import pairwise
 from server.config.checks import Check
 from server.config.families import dspine_names as names
 from server.config.families.common import Subject
-from server.config.families.dspine_places import as_int, draft_layers, fault, in_bridge
+from server.config.families.dspine_places import as_int, draft_layers, in_bridge
 from server.config.families.keys import some, weight
+from server.config.families.model import fault, faults
 from server.config.rules import finding
 from server.config.values import shorten
 from server.findings import Finding, JsonValue
@@ -21,19 +22,15 @@ _RANK_STEP = 128
 
 
 def _terminal(subject: Subject) -> Iterator[Finding]:
-    for key in names.TERMINAL:
-        place = in_bridge(subject.file, key)
-        if place.value is not None and place.value is not False:
-            yield fault("SD325", subject.file, place, "false or none is needed")
+    places = (in_bridge(subject.file, key) for key in names.TERMINAL)
+    return faults("SD325", subject.file, places, False, "false or none is needed")
 
 
 def _writes(subject: Subject) -> Iterator[Finding]:
-    mode = in_bridge(subject.file, names.WRITE_MODE)
-    if mode.value is not None and mode.value != "independent":
-        yield fault("SD326", subject.file, mode, "independent or none is needed")
-    flag = in_bridge(subject.file, names.INDEPENDENT_WRITES)
-    if flag.value is not None and flag.value is not True:
-        yield fault("SD326", subject.file, flag, "true or none is needed")
+    mode, flag = (in_bridge(subject.file, k) for k in (names.WRITE_MODE, names.INDEPENDENT_WRITES))
+    need = "independent or none is needed"
+    yield from faults("SD326", subject.file, (mode,), "independent", need)
+    yield from faults("SD326", subject.file, (flag,), True, "true or none is needed")
 
 
 def _feature_layers(subject: Subject) -> Iterator[Finding]:

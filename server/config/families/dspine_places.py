@@ -6,9 +6,7 @@ from server.config.families import dspine_names as names
 from server.config.families.common import Subject
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, pick
-from server.config.rules import finding
-from server.config.values import shorten
-from server.findings import Finding, JsonValue
+from server.findings import JsonValue
 
 
 def deciding_places(file: DraftFile) -> tuple[Picked, ...]:
@@ -49,10 +47,3 @@ def draft_layers(subject: Subject) -> int | None:
     if "num_hidden_layers" in subject.reading.unresolved:
         return None
     return subject.reading.partial.num_hidden_layers
-
-
-def fault(rule: str, file: DraftFile, place: Picked, need: str) -> Finding:
-    """A finding that says what stands at `place` and what is needed there."""
-    name = place.pointer.removeprefix("/").replace("/", ".")
-    found = shorten(place.value) if place.present else "missing"
-    return finding(rule, f"draft {name} is {found}, {need}", file.at(place))

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from server.config.checks import Check
 from server.config.families import dspine_names as names
 from server.config.families.common import Subject
-from server.config.families.dspine_places import as_int, fault
+from server.config.families.dspine_places import as_int
 from server.config.families.keys import did_you_mean, some
-from server.config.families.model import DraftFile
-from server.config.fields import Picked, pick
+from server.config.families.model import DraftFile, fault
+from server.config.fields import pick
 from server.config.rules import finding
 from server.config.values import same, shorten
 from server.findings import Finding, JsonValue
@@ -46,14 +46,10 @@ def _agree(subject: Subject) -> Iterator[Finding]:
         left, right = (pick(file.raw, *path, key) for path in _PATHS)
         if left.present is not right.present or not same(left.value, right.value):
             message = (
-                f"draft {key} is {_shown(left)} in {names.REFINE} "
-                f"and {_shown(right)} in {names.SECOND_PASS}"
+                f"draft {key} is {left.shown} in {names.REFINE} "
+                f"and {right.shown} in {names.SECOND_PASS}"
             )
             yield finding("SD332", message, file.at(left), file.at(right))
-
-
-def _shown(place: Picked) -> str:
-    return shorten(place.value) if place.present else "missing"
 
 
 def _values(subject: Subject) -> Iterator[Finding]:

@@ -11,8 +11,9 @@ from server.config.checks import Check
 from server.config.families import dspine_bridge, dspine_refinement
 from server.config.families import dspine_names as names
 from server.config.families.common import Subject
-from server.config.families.dspine_places import bridge_missing, draft_layers, fault
+from server.config.families.dspine_places import bridge_missing, draft_layers
 from server.config.families.keys import CAUSAL_KEYS, WINDOW_KEYS
+from server.config.families.model import fault
 from server.config.rules import finding
 from server.config.values import same, shorten
 from server.findings import Finding

@@ -17,7 +17,7 @@ from server.config.families.common import (
 )
 from server.config.families.keys import ignored_top
 from server.config.families.marks import MARKS, foreign_marks
-from server.config.families.model import Claim, DraftFile
+from server.config.families.model import Claim, DraftFile, fault
 from server.config.fields import Picked
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
@@ -65,11 +65,9 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
         message = "draft num_anchors is missing, so the anchor layout is not shown"
         yield finding("SD304", message, file.at(anchors), file.at(file.top("architectures")))
     elif not isinstance(anchors.value, int) or isinstance(anchors.value, bool):
-        message = f"draft num_anchors is {shorten(anchors.value)}, an integer is needed"
-        yield finding("SD107", message, file.at(anchors))
+        yield fault("SD107", file, anchors, "an integer is needed")
     elif anchors.value <= 0:
-        message = f"draft num_anchors is {anchors.value}, at least 1 is needed"
-        yield finding("SD108", message, file.at(anchors))
+        yield fault("SD108", file, anchors, "at least 1 is needed")
     first = file.top("sample_from_anchor")
     if first.value is not None and first.value is not True:
         message = f"draft sample_from_anchor is {shorten(first.value)} beside num_anchors"

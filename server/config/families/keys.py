@@ -6,7 +6,7 @@ arithmetic. At the top level it is told and ignored (SD111), or refused under --
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from server.config.backbone import BACKBONE_KEYS
+from server.config.backbone import BACKBONE_KEYS, INERT_KEYS
 from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
 from server.config.families.marks import is_inert
 from server.config.families.model import DraftFile
@@ -40,18 +40,11 @@ _TOP_READ = BACKBONE_KEYS | frozenset(
         *_EITHER_LEVEL,
     )
 )
-# Bookkeeping of transformers and of trainers; no forward reads it. auto_map names remote code,
-# which is never run.
-_TOP_INERT = frozenset(
+# Beside the bookkeeping of transformers, that of trainers.
+_TOP_INERT = INERT_KEYS | frozenset(
     (
-        *("transformers_version", "use_cache", "initializer_range", "pad_token_id", "sep_token_id"),
-        *("attention_dropout", "max_window_layers", "tie_word_embeddings", "auto_map"),
-        *("loss_decay_gamma", "attention_backend", "_name_or_path", "name_or_path", "_commit_hash"),
-        *("_attn_implementation", "attn_implementation", "_attn_implementation_autoset"),
-        *("return_dict", "output_attentions", "output_hidden_states", "torchscript", "id2label"),
-        *("label2id", "problem_type", "tokenizer_class", "pretraining_tp"),
-        *("chunk_size_feed_forward", "gradient_checkpointing", "mask_token"),
-        *("target_model_type", "target_model_name_or_path"),
+        *("tie_word_embeddings", "loss_decay_gamma", "attention_backend", "mask_token"),
+        *("gradient_checkpointing", "target_model_type", "target_model_name_or_path"),
     )
 )
 

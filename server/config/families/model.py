@@ -1,13 +1,15 @@
 """What a drafter family is: how it recognises a file, and how it reads it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from server.config.backbone import differs
 from server.config.checks import Reading
 from server.config.fields import Picked, pick
 from server.config.records import BlockDraft
+from server.config.rules import finding
 from server.config.values import Source
-from server.findings import JsonValue, Location
+from server.findings import Finding, JsonValue, Location
 
 _EMPTY: Mapping[str, JsonValue] = {}
 
@@ -50,6 +52,18 @@ class DraftFile(NamedTuple):
         if not place.present:
             return self.source.near(place.pointer)
         return self.source.at(place.pointer, place.value)
+
+
+def fault(rule: str, file: DraftFile, place: Picked, need: str) -> Finding:
+    """A finding that says what stands at `place` and what is needed there."""
+    return finding(rule, f"draft {place.name} is {place.shown}, {need}", file.at(place))
+
+
+def faults(
+    rule: str, file: DraftFile, places: Iterable[Picked], wanted: JsonValue, need: str
+) -> Iterator[Finding]:
+    """One fault for each place that states anything but `wanted`. Null states nothing."""
+    return (fault(rule, file, place, need) for place in places if differs(place.value, wanted))
 
 
 class Claim(NamedTuple):
