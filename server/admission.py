@@ -9,7 +9,7 @@ from pathlib import Path
 
 from server.config.checks import Reading
 from server.config.records import Backbone, BlockDraft, TargetConfig
-from server.config.rules import finding
+from server.config.rules import RULES, finding
 from server.findings import Location, Outcome, outcome_by_rule, outcome_of
 from server.log import Log
 from server.pairing import PairRead
@@ -18,7 +18,7 @@ from server.weights.judge import LoadPlan, judge_tensors
 from server.weights.layout import ExpectedTensor, draft_layout, target_layout
 
 _SEAL = object()
-_TENSOR_RULES = ("SD401", "SD402", "SD403", "SD404", "SD405")
+_TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))
 
 
 @dataclass(frozen=True, slots=True)

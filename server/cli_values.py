@@ -35,6 +35,7 @@ UNIT_BYTES: Mapping[str, int] = MappingProxyType(
 _SIZE = re.compile(r"([0-9]{1,30})(?:\.([0-9]{1,30}))?([A-Za-z]{0,8})")
 _DECIMAL = re.compile(r"(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30})")
 _COUNT = re.compile(r"[0-9]{1,30}")
+_FAMILY = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _DEVICE = re.compile(r"auto|cpu|cuda|cuda:(?:0|[1-9][0-9]{0,2})")
 
 _TRUE = ("1", "true", "yes", "on")
@@ -120,6 +121,14 @@ def read_device(text: str) -> str:
     if not _DEVICE.fullmatch(text):
         raise BadValue("not one of auto, cpu, cuda, cuda:N")
     return text
+
+
+def read_family(text: str) -> str:
+    """auto or the name of a drafter family; the draft's own file decides whether it is right."""
+    name = text.lower().replace("_", "-")
+    if not _FAMILY.fullmatch(name):
+        raise BadValue("not auto or the name of a drafter family")
+    return name
 
 
 def choice(names: tuple[str, ...], habits: Mapping[str, str] | None = None) -> Reader:

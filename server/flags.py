@@ -15,6 +15,7 @@ from server.cli_values import (
     read_bytes,
     read_count,
     read_device,
+    read_family,
     read_length,
     read_path,
     read_positive_bytes,
@@ -36,12 +37,6 @@ _DTYPE_HABITS = {
     "fp32": "float32",
     "float": "float32",
 }
-# Families that are not served are names too: the refusal that follows says why.
-SPEC_METHODS = (
-    *("auto", "dflash", "dspark", "dspine", "dflash2", "domino", "dfly", "dflare", "jetspec"),
-    *("eagle", "eagle3", "p-eagle", "medusa", "mtp", "draft-model"),
-)
-_METHOD_HABITS = {name.upper(): name for name in SPEC_METHODS} | {"draft_model": "draft-model"}
 
 
 class Flag(NamedTuple):
@@ -127,7 +122,7 @@ FLAGS: tuple[Flag, ...] = (
         _WHAT,
         "drafter family; auto reads it from the draft's config, and another name must agree with "
         "it. Served: dflash, dspark",
-        choice(SPEC_METHODS, _METHOD_HABITS),
+        read_family,
         "auto|FAMILY",
         "dflash",
     ),

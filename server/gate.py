@@ -54,6 +54,7 @@ def read_draft_config(options: Options, log: Log) -> DraftFound:
         family=draft.family if draft else None,
         schema=draft.schema_id if draft else None,
         layout=_layout(draft),
+        how=checkpoint.how if checkpoint else None,
         candidates=draft.candidates if draft else {},
     )
     return DraftFound(options, checkpoint, draft, outcome)

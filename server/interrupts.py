@@ -1,4 +1,4 @@
-"""SIGTERM and SIGINT: raised while the boot works, remembered once its verdict is told.
+"""SIGTERM, SIGINT and SIGHUP: raised while the boot works, remembered once its verdict is told.
 
 Python runs a handler between any two steps of the main thread, whichever thread the kernel gave
 the signal to; a blocked mask keeps it out of one thread only. So nothing here is masked: the
@@ -9,14 +9,13 @@ import os
 import signal
 import sys
 from types import FrameType
-from typing import ClassVar
 
 # An exception raised inside a callback (a weak reference's, a finalizer's) is dropped there.
 _AGAIN_S = 0.1
 
 
 class Interrupted(BaseException):
-    """SIGTERM or SIGINT arrived; `number` is the signal's."""
+    """A signal that ends the boot arrived; `number` is the signal's."""
 
     def __init__(self, number: int) -> None:
         """Remember which signal it was."""
@@ -27,10 +26,10 @@ class Interrupted(BaseException):
 class Interrupts:
     """The process's ears. `number` is the first signal that came; later ones change nothing."""
 
-    NUMBERS: ClassVar = (signal.SIGTERM, signal.SIGINT)
-
     def __init__(self) -> None:
-        """Hear nothing yet."""
+        """Hear nothing yet. A hang-up that is ignored (nohup) stays ignored."""
+        hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+        self.numbers = (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hang_up else ()))
         self.number: int | None = None
         self._raising = False
 
@@ -38,7 +37,7 @@ class Interrupts:
         """From here on a signal raises Interrupted, again and again until `defer` is called."""
         self._raising = True
         _forget_dropped()
-        for number in (*self.NUMBERS, signal.SIGALRM):
+        for number in (*self.numbers, signal.SIGALRM):
             signal.signal(number, self._heard)
 
     def defer(self) -> None:

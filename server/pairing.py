@@ -42,6 +42,7 @@ def read_target_config(servable: Servable, log: Log) -> PairRead:
         asked=options.target,
         path=str(checkpoint.config_path) if checkpoint else None,
         architecture=target.architecture if target else None,
+        how=checkpoint.how if checkpoint else None,
     )
     _judge_pair(servable, target, log)
     return PairRead(servable, checkpoint, target)

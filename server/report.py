@@ -28,13 +28,17 @@ NOT_TOUCHED = "device not touched"
 
 
 class DraftFacts(NamedTuple):
-    """The draft as it was asked for and found. `family` and `schema` are ids, or None."""
+    """The draft as it was asked for and found: `family` and `schema` are ids, or None.
+
+    `how` says in words where the checkpoint was found.
+    """
 
     asked: str
     path: str | None = None
     family: str | None = None
     schema: str | None = None
     layout: str | None = None
+    how: str | None = None
     candidates: Mapping[str, str] = MappingProxyType({})
 
 
@@ -44,6 +48,7 @@ class TargetFacts(NamedTuple):
     asked: str
     path: str | None = None
     architecture: str | None = None
+    how: str | None = None
 
 
 class LedgerLine(NamedTuple):
@@ -129,12 +134,16 @@ class Report:
     ended_by_signal: int | None = None
 
     def add(self, outcome: Outcome) -> None:
-        """Append what one phase found. Of a rule that ran twice the worse status is kept."""
+        """Append what one phase found. Of a rule that ran twice the worse status is kept,
+        and every reason to skip it."""
         self.findings.extend(outcome.findings)
         for check in outcome.checks:
             known = self.checks.get(check.rule)
             if known is None or _WORST.index(check.status) < _WORST.index(known.status):
                 self.checks[check.rule] = check
+            elif check.status is known.status and check.reason not in known.reason:
+                reason = f"{known.reason}; {check.reason}"
+                self.checks[check.rule] = known._replace(reason=reason)
 
     @property
     def refused(self) -> bool:

@@ -139,7 +139,7 @@ def load(opened: Opened, log: Log) -> Loaded:
         tensor = f"tensor {error.tensor} " if error.tensor else ""
         where = Location("weights", file=str(error.file), has_value=False)
         message = f"{tensor}{error.message}"
-        log.require(outcome_of("SD415", [finding("SD415", message, where, fix=error.fix)]))
+        log.require(outcome_of(error.rule, [finding(error.rule, message, where)]))
         raise
     except (RuntimeError, MemoryError) as error:
         if not out_of_memory(error):

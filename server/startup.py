@@ -18,7 +18,7 @@ from server.options import Options
 from server.render.console import Console
 from server.render.files import why_unwritable, write_report
 from server.render.style import style_of
-from server.render.text import render_settings, render_summary, render_verdict
+from server.render.text import render_ignored, render_settings, render_summary, render_verdict
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
 
 
@@ -31,6 +31,8 @@ def boot(options: Options, log: Log) -> object | None:
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
+    if options.report_file is not None:
+        log.tell(_unwritable(options.report_file, why_unwritable(options.report_file)))
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
     if servable.refused:
@@ -65,7 +67,7 @@ def boot(options: Options, log: Log) -> object | None:
         pooled = serve.allocate(profiled, log)
     with log.phase("self-test", announce=True):
         proven = serve.self_test(pooled, log)
-    with log.phase("ledger"):
+    with log.phase("ledger", announce=True):
         return serve.reconcile(proven, log)
 
 
@@ -82,8 +84,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     log = Log(Report(settings=dict(parsed.settings)), console)
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
     log.tell(parsed.outcome)
-    if telling.report_file is not None:
-        log.tell(_unwritable(telling.report_file, why_unwritable(telling.report_file)))
     if parsed.options is None:
         return finish(log, telling)
     return _boot_and_hold(parsed.options, log, telling)
@@ -101,13 +101,19 @@ def finish(log: Log, telling: cli.Telling) -> int:
             problem = write_report(telling.report_file, report_json(report))
             log.tell(_unwritable(telling.report_file, problem))
         if as_json:
-            Console(sys.stdout, console.style).line(report_json(report))
+            out = Console(sys.stdout, console.style)
+            out.line(report_json(report))
+            if out.lost is not None:
+                console = Console(sys.stderr, console.style)
+                log.report.add(_unwritable(Path("standard output"), out.lost))
+                console.finding(report.findings[-1])
     if report.memory is not None:
         from server.render.ledger import render_memory
 
         console.line(render_memory(report.memory, console.style))
     if not report.refused:
         console.line(render_summary(report, console.style))
+    console.line(render_ignored(report, console.style))
     console.line(render_verdict(report, console.style))
     return report.exit_code
 

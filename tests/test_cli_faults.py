@@ -16,7 +16,7 @@ BAD = {
     "--draft": ["", "   "],
     "--model-dir": ["", "-", "a\0b"],
     "--revision": [""],
-    "--spec-method": ["", "ngram", "Dflash "],
+    "--spec-method": ["", "n gram", "dflash "],
     "--num-speculative-tokens": ["", "0", "-1", "1.0", "seven"],
     "--dtype": ["", "fp8", "int8", "BFLOAT16"],
     "--device": ["", "gpu", "cuda:", "cuda:01", "cuda:-1", "mps", "0"],

@@ -19,7 +19,7 @@ class Thing:
 
 @pytest.fixture
 def ears() -> Iterator[Interrupts]:
-    numbers = (*Interrupts.NUMBERS, signal.SIGALRM)
+    numbers = (*Interrupts().numbers, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
     hook = sys.unraisablehook
     ears = Interrupts()
@@ -37,7 +37,7 @@ def spin() -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("number", Interrupts.NUMBERS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_is_raised_where_the_boot_is(ears: Interrupts, number: signal.Signals) -> None:
     with pytest.raises(Interrupted) as caught:
         signal.raise_signal(number)
@@ -95,3 +95,8 @@ def test_waiting_ends_with_the_signal(ears: Interrupts, early: bool) -> None:
         signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGTERM))
         signal.setitimer(signal.ITIMER_REAL, 0.05)
     assert ears.wait() == signal.SIGTERM
+
+
+def test_a_hang_up_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
+    assert signal.SIGHUP not in Interrupts().numbers

@@ -18,6 +18,13 @@ def test_of_a_rule_that_ran_twice_the_worse_status_is_kept() -> None:
     assert len(report.findings) == 1
 
 
+def test_every_reason_to_skip_a_rule_is_kept() -> None:
+    report = Report()
+    for reason in ("no target", "no draft", "no draft"):
+        report.add(skipped("SD401", reason))
+    assert report.checks["SD401"].reason == "no target; no draft"
+
+
 def test_a_signal_is_an_error_unless_something_was_refused() -> None:
     report = Report(ended_by_signal=signal.SIGTERM)
     assert (report.exit_code, report.verdict) == (143, Verdict.ERROR)

@@ -69,3 +69,26 @@ def test_a_stream_that_is_full_does_not_change_the_code(monkeypatch: pytest.Monk
 
     monkeypatch.setattr("sys.stderr", Full())
     assert main(["--target", "x", "--draft", "sample:dspine"]) == 78
+
+
+def test_a_json_report_that_was_lost_is_not_an_acceptance(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("sys.stdout", Full())
+    check = ["--target", "sample:qwen3", "--check", "--output-format", "json"]
+    assert main(check) == 66
+    assert "error[SD707]" in capsys.readouterr().err
+
+
+def test_an_unwritable_report_file_does_not_come_before_the_refusal(
+    cache: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = main(["--target", "x", "--draft", "sample:dspine", "--report-file", str(cache)])
+    errors = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error")]
+    assert code == 78
+    assert errors[0].startswith("error[SD306]")
+    assert any(line.startswith("error[SD707]") for line in errors)

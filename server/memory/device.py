@@ -1,6 +1,8 @@
 """Opening the device that `find_device` named. Torch is imported from here on."""
 
+import warnings
 from dataclasses import replace
+from types import ModuleType
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
@@ -18,8 +20,7 @@ def open_device(
     """
     machine = machine or Machine()
     try:
-        import torch
-
+        torch = _import_torch()
         torch.empty(0)  # any folder of that name can be imported, and holds no torch
     except Exception as error:  # whatever a broken build raises
         return None, _unusable(f"torch cannot be imported: {_told(error)}")
@@ -34,6 +35,15 @@ def open_device(
         return _host(host_facts(machine, why), machine)
     where = Location("device", value=facts.label, source=facts.reason)
     return None, outcome_of("SD601", (no_device(f"cuda:{facts.index}", why, where),))
+
+
+def _import_torch() -> ModuleType:
+    """Torch, without its remark that numpy is not there: this server does not use numpy."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
+        import torch
+
+    return torch
 
 
 def _host(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource, Outcome]:

@@ -9,11 +9,15 @@ from server.render.text import render_finding
 
 
 class Console:
-    """Lines to one stream. A stream that fails is given up in silence: the exit code tells."""
+    """Lines to one stream. A stream that fails is given up in silence: the exit code tells.
+
+    `lost` says why, except for a reader that went away: that was the reader's choice.
+    """
 
     def __init__(self, stream: TextIO | None, style: Style) -> None:
         """Write to `stream`; None (a process started with it closed) drops everything."""
         self.style = style
+        self.lost: str | None = None
         self._stream = stream
 
     @property
@@ -33,7 +37,9 @@ class Console:
         try:
             self._stream.write(_encodable(text, self._stream) + "\n")
             self._stream.flush()
-        except (OSError, ValueError):
+        except (OSError, ValueError) as error:
+            if not isinstance(error, BrokenPipeError):
+                self.lost = str(error)
             _silence(self._stream)
             self._stream = None
 

@@ -12,6 +12,7 @@ from server.render.style import Style
 from server.report import Report
 
 _LABEL = 6
+_IGNORED = 8
 # A quoted value counts as one word, so that no value is broken.
 _WORDS = re.compile(r"(?<!\S)'[^']*'\S*|(?<!\S)\"(?:[^\"\\]|\\.)*\"\S*|\S+")
 
@@ -137,6 +138,17 @@ def render_settings(report: Report, style: Style) -> str:
     return "\n".join(lines)
 
 
+def render_ignored(report: Report, style: Style) -> str:
+    """One line for the config keys that nothing reads, where notes are not printed one by one."""
+    notes = [f for f in report.findings if f.rule == "SD111" and f.severity is Severity.NOTE]
+    if style.verbose or not notes:
+        return ""
+    names = [f"{f.locations[0].role} {word(f.locations[0].pointer or '')}" for f in notes]
+    more = f" and {len(names) - _IGNORED} more" if len(names) > _IGNORED else ""
+    told = f"ignored: nothing reads {', '.join(names[:_IGNORED])}{more} (--verbose tells each)"
+    return wrap(told, style.width, 0, 4)
+
+
 def render_summary(report: Report, style: Style) -> str:
     """What was admitted, on which device, and what the self test found. May be empty."""
     rows: list[tuple[str, str]] = []
@@ -145,17 +157,22 @@ def render_summary(report: Report, style: Style) -> str:
         kinds = (("schema", draft.schema), ("layout", draft.layout))
         facts = ", ".join(f"{name} {value}" for name, value in kinds if value)
         family = f"{draft.family or 'unknown'}{f' ({facts})' if facts else ''}"
-        rows.append(("draft", f"{family} at {word(draft.path or draft.asked)}"))
+        rows.append(("draft", f"{family} at {word(draft.path or draft.asked)}{_how(draft.how)}"))
     if report.target is not None:
         target = report.target
         architecture = target.architecture or "architecture unknown"
-        rows.append(("target", f"{architecture} at {word(target.path or target.asked)}"))
+        place = f"{word(target.path or target.asked)}{_how(target.how)}"
+        rows.append(("target", f"{architecture} at {place}"))
     if report.memory is not None:
         rows.append(("device", report.memory.device))
     if report.self_test:
         facts = ", ".join(f"{name} {_fact(value)}" for name, value in report.self_test.items())
         rows.append(("self-test", facts))
     return "\n".join(_labelled(label, text, style, 9) for label, text in rows)
+
+
+def _how(how: str | None) -> str:
+    return f" ({visible(how)})" if how else ""
 
 
 def _fact(value: object) -> str:

@@ -87,7 +87,7 @@ def _missing(role: str, folder: Path, names: frozenset[str], choice: Choice) -> 
         return []
     message = f"{role} index names {count(len(choice.shards), 'file')}, {len(absent)} not there"
     fix = None
-    if near := _near(absent[0], names):
+    if near := _near(absent[0], names.difference(choice.shards)):
         fix = f"{near} is there under a similar name: the index or the files are of another save"
     where = Location(role, str(folder / INDEX_NAME), "/weight_map", value=name_list(absent))
     return [finding("SD406", f"{message}: {name_list(absent)}", where, fix=fix)]

@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import torch
 
@@ -30,24 +31,28 @@ RING_SLOT_BYTES = 32 * 2**20
 
 # Two threads fill memory faster than one; more gain nothing.
 _THREADS = 2
-_REFETCH = "fetch the file again; where --dtype is narrower than the file's, leave it out"
 _DTYPES: dict[str, torch.dtype] = {
     stored: getattr(torch, name) for stored, name in TORCH_NAMES.items()
 }
 
 
 class LoadError(Exception):
-    """A weight could not be read (SD415). `message` is one clause without the path."""
+    """A weight could not be read. `message` is one clause without the path."""
 
-    def __init__(
-        self, message: str, file: Path, tensor: str | None = None, fix: str | None = None
-    ) -> None:
+    rule: ClassVar[str] = "SD415"
+
+    def __init__(self, message: str, file: Path, tensor: str | None = None) -> None:
         """Hold the fault, the file, and the tensor that was being read."""
         super().__init__(message)
         self.message = message
         self.file = file
         self.tensor = tensor
-        self.fix = fix
+
+
+class NotFiniteError(LoadError):
+    """A weight was read, and holds what is not a number."""
+
+    rule: ClassVar[str] = "SD418"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +159,7 @@ def _require_finite(plan: LoadPlan, flat: Mapping[str, torch.Tensor]) -> None:
         if wrong:
             dtype = str(values.dtype).removeprefix("torch.")
             told = f"holds {count(wrong, 'value')} not finite as {dtype}, stored as {entry.dtype}"
-            raise LoadError(told, entry.file, entry.name, _REFETCH)
+            raise NotFiniteError(told, entry.file, entry.name)
 
 
 def _load_to_cpu(pieces: Iterator[_Piece], progress: Progress) -> None:

@@ -43,7 +43,9 @@ def make_finding(value: JsonValue = 7, message: str = "both numbers") -> Finding
 
 def make_report(finding: Finding | None = None) -> Report:
     report = Report(
-        draft=DraftFacts("D", "/d", "dflash", "flat", "anchor-keep", {"eagle": "no", "a": "no"}),
+        draft=DraftFacts(
+            "D", "/d", "dflash", "flat", "anchor-keep", "local", {"eagle": "no", "a": "no"}
+        ),
         target=TargetFacts("T", "/t", "Qwen3ForCausalLM"),
         settings={"target": SettingFacts("T", "flag --target"), "check": SettingFacts(True, "env")},
         memory=MemoryFacts(
@@ -84,9 +86,9 @@ def test_the_fixed_names_and_values() -> None:
     assert document["inputs"] == {
         "draft": {
             "asked": "D", "path": "/d", "family": "dflash", "schema": "flat",
-            "layout": "anchor-keep", "candidates": {"a": "no", "eagle": "no"},
+            "layout": "anchor-keep", "how": "local", "candidates": {"a": "no", "eagle": "no"},
         },
-        "target": {"asked": "T", "path": "/t", "architecture": "Qwen3ForCausalLM"},
+        "target": {"asked": "T", "path": "/t", "architecture": "Qwen3ForCausalLM", "how": None},
     }  # fmt: skip
     assert document["settings"]["target"] == {"value": "T", "source": "flag --target"}
     assert list(document["settings"]) == ["check", "target"]

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.findings import ExitCode, Finding, JsonValue, Location, Severity
+from server.config.rules import finding
+from server.findings import ExitCode, Finding, JsonValue, Location, Severity, outcome_of
 from server.render.style import Style
 from server.render.text import (
     render_finding,
+    render_ignored,
     render_settings,
     render_summary,
     render_verdict,
@@ -258,3 +260,25 @@ def test_the_summary_of_a_good_boot() -> None:
         "  target     Qwen3ForCausalLM at Qwen3-8B\n"
         "  self-test  tokens 7, result passed"
     )
+
+
+def test_the_summary_says_where_a_checkpoint_was_found() -> None:
+    report = Report(target=TargetFacts("Qwen3-8B", "/c", "Qwen3ForCausalLM", "cache \x1b[31m"))
+    assert render_summary(report, PLAIN).endswith("at /c (cache \\x1b[31m)")
+
+
+def ignored(*keys: str) -> Report:
+    report = Report()
+    for key in keys:
+        where = Location("draft", "/d/config.json", f"/{key}", value=1)
+        report.add(outcome_of("SD111", [finding("SD111", f"{key} is ignored", where)]))
+    return report
+
+
+def test_ignored_keys_are_listed_where_notes_are_not() -> None:
+    one = render_ignored(ignored("loss"), PLAIN)
+    assert one == "ignored: nothing reads draft /loss (--verbose tells each)"
+    many = render_ignored(ignored(*(f"k{n}" for n in range(10))), PLAIN)
+    assert "draft /k7 and 2 more" in many.replace("\n    ", " ")
+    assert render_ignored(ignored(), PLAIN) == ""
+    assert render_ignored(ignored("loss"), PLAIN._replace(verbose=True)) == ""

@@ -164,6 +164,14 @@ def test_missing_shards_with_near_names(tmp_path: Path) -> None:
     assert (stray.rule, stray.severity) == ("SD417", Severity.NOTE)
 
 
+def test_the_other_shards_of_the_index_are_no_near_names(tmp_path: Path) -> None:
+    make_checkpoint(tmp_path)
+    (tmp_path / SECOND).unlink()
+    (missing,) = read_inventory("target", tmp_path)[1].findings
+    assert missing.rule == "SD406"
+    assert "similar name" not in missing.fix
+
+
 def test_stray_files_are_a_note(tmp_path: Path) -> None:
     make_checkpoint(tmp_path)
     save_file({"a": make_tensor()}, tmp_path / "consolidated.safetensors")

@@ -90,7 +90,7 @@ RULES = (
         name="self-test-failed",
         summary="the loaded models give the same result over the paged pool as without it",
         why="a wrong cache would answer every request wrongly, and say nothing",
-        fix="this is a bug of this server: report it with the JSON report",
+        fix="report it with the JSON report: a kernel of this device or this server is wrong",
         source="https://github.com/vllm-project/vllm/issues/39734",
         exit_code=ExitCode.SOFTWARE,
     ),

@@ -180,4 +180,14 @@ RULES: tuple[Rule, ...] = (
         f"(filter_duplicate_safetensors_files); {_ISSUES}/Blaizzy/mlx-vlm/pull/1464",
         severity=Severity.NOTE,
     ),
+    Rule(
+        id="SD418",
+        name="tensor-not-finite",
+        summary="each loaded value is a finite number in the served dtype",
+        why="one NaN or infinity spreads to every token; a file that is damaged, or a value that "
+        "overflows in a narrower --dtype, looks like a bug of the server",
+        fix="fetch the file again; where --dtype is narrower than the file's, leave it out",
+        source=f"{_ISSUES}/allenai/olmo-cookbook/issues/60",
+        exit_code=ExitCode.DATAERR,
+    ),
 )
