@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.geometry import QWEN3_8B
 from tests.process import ROOT, Finished, run, witness
 
 HEAVY = {"torch", "numpy", "pynvml", "transformers", "safetensors.torch"}
@@ -19,16 +20,7 @@ KEY = "selected_prefix_code_bridge"
 TARGET = {
     "architectures": ["Qwen3ForCausalLM"],
     "model_type": "qwen3",
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1000000,
+    **QWEN3_8B,
     "torch_dtype": "bfloat16",
 }
 

@@ -8,22 +8,18 @@ from server.config.draft import Draft, ensure_servable, judge_file
 from server.config.families import DraftFile
 from server.config.values import Source
 from server.findings import Finding, Outcome, Severity
+from tests.geometry import QWEN3_8B
 
 Raw: TypeAlias = Mapping[str, Any]
 
 GONE: Any = object()  # as a changed value: remove the key
 
+# Each schema has a place of its own for rope_theta.
+_GEOMETRY = {name: value for name, value in QWEN3_8B.items() if name != "rope_theta"}
 BACKBONE: Raw = {
     "model_type": "qwen3",
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
+    **_GEOMETRY,
     "num_hidden_layers": 5,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
     "hidden_act": "silu",
     "attention_bias": False,
     "layer_types": ["full_attention"] * 5,

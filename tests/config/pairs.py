@@ -7,20 +7,12 @@ from server.config.checks import Reading
 from server.config.pair import Asked, Pair
 from server.config.records import AnchorLayout, BlockDraft, Record, TargetConfig
 from server.findings import CheckStatus, Finding, Outcome, Severity
+from tests.geometry import QWEN3_8B
 
 R = TypeVar("R", bound=Record)
 
 BACKBONE: Mapping[str, Any] = {
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6,
+    **QWEN3_8B,
     "dtype": "bfloat16",
 }
 DRAFT: Mapping[str, Any] = {

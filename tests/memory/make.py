@@ -18,19 +18,11 @@ from server.memory.need import Need, WeightBytes, need_of
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
 from server.memory.source import Peak
 from server.options import Options
+from tests.geometry import QWEN3_8B
 
 GIB = 2**30
 BACKBONE: Mapping[str, Any] = {
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-    "max_position_embeddings": 40960,
-    "rms_norm_eps": 1e-6,
-    "rope_theta": 1e6,
+    **QWEN3_8B,
     "dtype": "bfloat16",
 }
 

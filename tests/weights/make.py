@@ -14,6 +14,7 @@ from server.findings import Outcome
 from server.weights.index import read_inventory
 from server.weights.judge import LoadPlan, judge_tensors
 from server.weights.layout import ExpectedTensor
+from tests.geometry import QWEN3_8B
 
 INDEX = "model.safetensors.index.json"
 GEOMETRY: dict[str, Any] = {
@@ -30,15 +31,6 @@ GEOMETRY: dict[str, Any] = {
 }
 
 # Qwen/Qwen3-8B and the drafts made for Qwen3-4B.
-QWEN3_8B = {
-    "hidden_size": 4096,
-    "intermediate_size": 12288,
-    "num_hidden_layers": 36,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 151936,
-}
 DRAFT_4B = {
     **QWEN3_8B,
     "hidden_size": 2560,
