@@ -47,6 +47,7 @@ def seconds(command: list[str], expected: int, env: dict[str, str]) -> float:
 def measure(rounds: int, home: Path) -> dict[str, float]:
     """Median seconds per command over `rounds` interleaved rounds, after one warm-up."""
     env = os.environ | {"HOME": str(home), "SERVER_CACHE_DIR": str(home), "PYTHONPATH": str(ROOT)}
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # all four start from compiled files
     refusal = [sys.executable, "-m", "server", "--target", "nowhere", "--draft", "sample:dspine"]
     commands = {
         "python -c pass": ([sys.executable, "-c", "pass"], 0),
