@@ -1,5 +1,6 @@
 """Opening the device that `find_device` named. Torch is imported from here on."""
 
+import os
 import warnings
 from dataclasses import replace
 from types import ModuleType
@@ -39,6 +40,9 @@ def open_device(
 
 def _import_torch() -> ModuleType:
     """Torch, without its remark that numpy is not there: this server does not use numpy."""
+    # Threads that spin while they wait take a shared host's cores from one another: a boot beside
+    # one busy process took several times as long.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
         import torch
