@@ -88,3 +88,16 @@ def test_every_family_that_is_not_served_is_refused(monkeypatch: pytest.MonkeyPa
     found = gate.read_draft_config(make_options("nowhere", "sample:dflash"), log)
     assert gate.refuse_unservable(found, log).refused
     assert rules(log) == ["SD312"]
+
+
+def test_a_family_known_by_name_only_is_refused_and_the_target_still_told(tmp_path: Path) -> None:
+    path = tmp_path / "draft.json"
+    path.write_text('{"medusa_num_heads": 5}')
+    log = make_log()
+    with pytest.raises(Refused):
+        startup.boot(make_options("no-target", path), log)
+    assert rules(log) == ["SD312", "SD112"]
+    assert log.report.exit_code == ExitCode.CONFIG
+    assert log.report.draft is not None
+    assert (log.report.draft.family, log.report.draft.schema) == ("medusa", "flat")
+    assert log.report.draft.layout is None

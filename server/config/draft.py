@@ -13,15 +13,21 @@ from server.config.families import FAMILIES, DraftFile, Family
 from server.config.families.dspine_places import misplaced
 from server.config.families.keys import weight
 from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.families.model import UNKNOWN
+from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.rules import finding
 from server.config.strict_json import read_object
 from server.config.values import Source, shorten
 from server.findings import Finding, JsonValue, Location, Outcome, outcome_of
 
-UNKNOWN = "unknown"
 DSPINE = "dspine"
-SERVED = tuple(dict.fromkeys(family.id for family in FAMILIES if family.served))
+# The schemas in which each served family is served.
+SERVED = {
+    served.id: [family.schema_id for family in FAMILIES if family.served and family.id == served.id]
+    for served in FAMILIES
+    if served.served
+}
 _TOLD = 8
 _IN_MESSAGE = 5
 
@@ -30,9 +36,10 @@ _IN_MESSAGE = 5
 class Draft:
     """A draft's config.json as far as it could be read.
 
-    `family` is "unknown" when no family claims the file, or when there is no JSON object to
-    judge (then `candidates` is empty and `outcome` says why). `served` is what the registry says
-    of the family. `evidence` are the deciding
+    `family` is "unknown" when no family claims the file, when the file may be of several
+    (`undecided` says which), or when there is no JSON object to judge (then `candidates` is empty
+    and `outcome` says why). `served` is what the registry says of the family in this schema.
+    `reading` is None for a family that is known by name only. `evidence` are the deciding
     places. `candidates` maps each family and schema to the reason why it did not claim the
     file, "" for the one that did.
     """
@@ -44,6 +51,7 @@ class Draft:
     reading: Reading[BlockDraft] | None
     outcome: Outcome
     served: bool = False
+    undecided: str = ""
 
 
 def read_draft(path: Path, strict: bool) -> Draft:
@@ -61,14 +69,12 @@ def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
     for family in FAMILIES:
         claim = family.claim(file)
         candidates[f"{family.id} ({family.schema_id})"] = claim.reason
-        if claim.evidence:
-            evidence = tuple(map(file.at, claim.evidence))
+        evidence = tuple(map(file.at, claim.evidence))
+        if evidence and claim.reason:
+            return Draft(UNKNOWN, None, evidence, candidates, None, outcome, undecided=claim.reason)
+        if evidence:
             return _claimed(file, family, evidence, candidates, outcome)
-    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
-    model_type = file.top("model_type")
-    stated = (model_type,) if model_type.present and model_type.value != "qwen3" else ()
-    deciding = (file.top("architectures"), *stated, *marks[:_TOLD])
-    evidence = tuple(map(file.at, deciding))
+    evidence = tuple(map(file.at, _telling(file)))
     return Draft(UNKNOWN, None, evidence, candidates, None, outcome)
 
 
@@ -76,8 +82,8 @@ def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
     """Refuse a draft that this server does not serve. Tell these findings before the draft's own.
 
     SD306: a DSpine draft, valid or not. SD302: no family claims the file. SD312: a family that
-    the registry knows and this server does not serve. SD301: `spec_method` is neither "auto" nor
-    the file's family.
+    the registry knows and this server does not serve, or not in this schema. SD301: `spec_method`
+    is neither "auto" nor the file's family.
     """
     if draft.family == DSPINE:
         refusal = outcome_of("SD306", [_dspine(draft)])
@@ -96,16 +102,27 @@ def _claimed(
     candidates: Mapping[str, str],
     outcome: Outcome,
 ) -> Draft:
-    reading = family.read(file)
+    reading = family.read(file) if family.read else None
+    names = file.at(file.top("architectures"))
+    if reading is None and names not in evidence:
+        evidence = (*evidence, names)
     return Draft(
         family=family.id,
         schema_id=family.schema_id,
         evidence=evidence,
         candidates=candidates,
         reading=reading,
-        outcome=outcome + reading.outcome,
+        outcome=outcome + reading.outcome if reading else outcome,
         served=family.served,
     )
+
+
+def _telling(file: DraftFile) -> tuple[Picked, ...]:
+    """What says most of a file that no family claims."""
+    model_type = file.top("model_type")
+    stated = (model_type,) if model_type.present and model_type.value != "qwen3" else ()
+    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
+    return (file.top("architectures"), *stated, *marks[:_TOLD])
 
 
 def _misplaced(file: DraftFile) -> Iterator[Finding]:
@@ -125,7 +142,10 @@ def _dspine(draft: Draft) -> Finding:
 
 
 def _unknown(draft: Draft) -> Finding:
-    shown = [f"{_name(place)} is {_shown(place)}" for place in draft.evidence[:_IN_MESSAGE]]
+    shown = _quoted(draft)
+    if draft.undecided:
+        message = f"draft family is unknown, {draft.undecided}: {', '.join(shown)}"
+        return finding("SD302", message, *draft.evidence)
     # A family whose architecture fits says best what is missing.
     near = [why for why in draft.candidates.values() if why.startswith("dflash_config")]
     message = f"draft family is not recognised: {', '.join(dict.fromkeys(shown + near))}"
@@ -133,8 +153,23 @@ def _unknown(draft: Draft) -> Finding:
 
 
 def _unserved(draft: Draft) -> Finding:
-    message = f"the draft's family is {draft.family}, served are {', '.join(SERVED)}"
-    return finding("SD312", message, *draft.evidence)
+    same_id = {draft.family: SERVED[draft.family]} if draft.family in SERVED else {}
+    served = _told(same_id or SERVED, " in")
+    only = _told(same_id, " only in") if same_id else served
+    one = f"{draft.family} in the {draft.schema_id} schema"
+    message = f"the draft is {one} ({', '.join(_quoted(draft))}), this server serves {only}"
+    fix = f"use a draft of {served}, or a server that implements {one}"
+    return finding("SD312", message, *draft.evidence, fix=fix)
+
+
+def _told(schemas: Mapping[str, list[str]], within: str) -> str:
+    return " or ".join(
+        f"{name}{within} the {' or '.join(of)} schema" for name, of in schemas.items()
+    )
+
+
+def _quoted(draft: Draft) -> list[str]:
+    return [f"{_name(place)} is {_shown(place)}" for place in draft.evidence[:_IN_MESSAGE]]
 
 
 def _contradiction(draft: Draft, spec_method: str) -> Iterator[Finding]:

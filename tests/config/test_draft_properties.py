@@ -18,8 +18,11 @@ KEYS = sorted(
     {*NESTED, *FLAT, *DSPARK, *DSPINE["dflash_config"], "code_bridge_second_pass", "num_anchors"}
     | {"rank", "eps", "feature_layers", "mode", "first_exact", "head_topk", "rope_type", "a/b~"}
     | {"markov_rank", "projector_type", "conv_kernel_size", "causal", "draft_vocab_size"}
+    | {"speculators_model_type", "medusa_num_heads", "num_nextn_predict_layers", "pard_token"}
 )
-STRANGE = st.sampled_from(["\ud800", "DFlashDraftModel", "Qwen3DSparkModel", "bfloat16", ""])
+STRANGE = st.sampled_from(
+    ["\ud800", "DFlashDraftModel", "Qwen3DSparkModel", "LlamaForCausalLM", "eagle", "mtp", ""]
+)
 SCALARS = (
     st.none()
     | st.booleans()

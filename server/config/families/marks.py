@@ -18,65 +18,71 @@ from server.findings import JsonValue
 class Mark(NamedTuple):
     """A key of another family. With a value in `inert` (or null) it states plain DFlash.
 
-    A `key` that ends with * stands for every key with that beginning. `family` is told to
-    people; it does not decide anything.
+    A `key` that ends with * stands for every key with that beginning.
     """
 
     key: str
-    family: str
     inert: tuple[JsonValue, ...] = ()
     levels: str = "both"
 
 
 # Order is the order of telling. Foreign to every served family:
 MARKS: tuple[Mark, ...] = (
-    Mark("speculators_model_type", "speculators format"),
-    Mark("speculators_config", "speculators format"),
-    Mark("transformer_layer_config", "speculators format"),
-    Mark("aux_hidden_state_layer_ids", "speculators format"),
-    Mark("conv_*", "DFlash2"),
-    Mark("selector_*", "DFlash2"),
-    Mark("projector_type", "Domino or nested DSpark", ("dflash",)),
-    Mark("gru_hidden_dim", "Domino"),
-    Mark("emb_dim", "Domino"),
-    Mark("pure_draft_prefix_len", "Domino"),
-    Mark("shift_label", "Domino or nested DSpark", (False,)),
-    Mark("attention_mode", "nested DSpark"),
-    Mark("confidence_head_alpha", "nested DSpark"),
-    Mark("use_confidence_head", "nested DSpark", (False,)),
-    Mark("dspark_*", "DSpark inside a target"),
-    Mark("model_arch", "DFlare", ("dflash",)),
-    Mark("fusion_type", "DFlare or gated fusion", ("concat_fc",)),
-    Mark("gate_temperature", "gated fusion"),
-    Mark("layer_fusion_*", "DFlare"),
-    Mark("enable_hidden_correction", "DFly", (False,)),
-    Mark("hidden_correction_*", "DFly"),
-    Mark("causal_head", "JetSpec", (False,)),
-    Mark("draft_block_causal", "causal block", (False,), levels="nested"),
-    Mark("attention_sink_bias", "MiMo", (False,)),
-    Mark("attention_value_scale", "MiMo", (1,)),
-    Mark("backbone_rotary_base", "MiMo"),
-    Mark("draft_vocab_size", "EAGLE-3"),
-    Mark("eagle_*", "EAGLE-3"),
-    Mark("ttt_length", "EAGLE-3"),
-    Mark("num_aux_hidden_states", "EAGLE-3"),
-    Mark("norm_before_*", "EAGLE-3", (False,)),
-    Mark("fc_norm", "EAGLE-3", (False,)),
-    Mark("norm_output", "EAGLE-3", (False,)),
-    Mark("pard_token", "P-EAGLE"),
-    Mark("ptd_token_id", "P-EAGLE"),
-    Mark("medusa_*", "Medusa"),
-    Mark("truncated_vocab_size", "Medusa"),
-    Mark("mtp_*", "MTP"),
-    Mark("num_nextn_predict_layers", "MTP", (0,)),
-    Mark("num_mtp_modules", "MTP", (0,)),
+    # speculators format
+    Mark("speculators_model_type"),
+    Mark("speculators_config"),
+    Mark("transformer_layer_config"),
+    Mark("aux_hidden_state_layer_ids"),
+    # DFlash2
+    Mark("conv_*"),
+    Mark("selector_*"),
+    # Domino, nested DSpark
+    Mark("projector_type", ("dflash",)),
+    Mark("gru_hidden_dim"),
+    Mark("emb_dim"),
+    Mark("pure_draft_prefix_len"),
+    Mark("shift_label", (False,)),
+    Mark("attention_mode"),
+    Mark("confidence_head_alpha"),
+    Mark("use_confidence_head", (False,)),
+    # DSpark inside a target
+    Mark("dspark_*"),
+    # DFlare, gated fusion, DFly
+    Mark("model_arch", ("dflash",)),
+    Mark("fusion_type", ("concat_fc",)),
+    Mark("gate_temperature"),
+    Mark("layer_fusion_*"),
+    Mark("enable_hidden_correction", (False,)),
+    Mark("hidden_correction_*"),
+    # JetSpec, a causal block, MiMo
+    Mark("causal_head", (False,)),
+    Mark("draft_block_causal", (False,), levels="nested"),
+    Mark("attention_sink_bias", (False,)),
+    Mark("attention_value_scale", (1,)),
+    Mark("backbone_rotary_base"),
+    # EAGLE-3, P-EAGLE
+    Mark("draft_vocab_size"),
+    Mark("eagle_*"),
+    Mark("ttt_length"),
+    Mark("num_aux_hidden_states"),
+    Mark("norm_before_*", (False,)),
+    Mark("fc_norm", (False,)),
+    Mark("norm_output", (False,)),
+    Mark("pard_token"),
+    Mark("ptd_token_id"),
+    # Medusa, MTP
+    Mark("medusa_*"),
+    Mark("truncated_vocab_size"),
+    Mark("mtp_*"),
+    Mark("num_nextn_predict_layers", (0,)),
+    Mark("num_mtp_modules", (0,)),
 )
 # Foreign to the nested schema only; the flat one has these at the top level.
 MARKOV_MARKS: tuple[Mark, ...] = (
-    Mark("markov_rank", "nested or hybrid DSpark", (0,)),
-    Mark("markov_head_type", "nested or hybrid DSpark"),
-    Mark("enable_confidence_head", "nested or hybrid DSpark", (False,)),
-    Mark("confidence_head_with_markov", "nested or hybrid DSpark", (False,)),
+    Mark("markov_rank", (0,)),
+    Mark("markov_head_type"),
+    Mark("enable_confidence_head", (False,)),
+    Mark("confidence_head_with_markov", (False,)),
 )
 _PREFIXES = tuple((m.key[:-1], m) for m in MARKS if m.key.endswith("*"))
 _NAMED = {m.key: m for m in (*MARKS, *MARKOV_MARKS)}

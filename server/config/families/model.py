@@ -11,6 +11,7 @@ from server.config.rules import finding
 from server.config.values import Source
 from server.findings import Finding, JsonValue, Location
 
+UNKNOWN = "unknown"  # the family of a file that no family claims
 _EMPTY: Mapping[str, JsonValue] = {}
 
 
@@ -67,7 +68,11 @@ def faults(
 
 
 class Claim(NamedTuple):
-    """Whether a family recognises a file: the deciding places, or why not in `reason`."""
+    """Whether a family recognises a file: the deciding places, or why not in `reason`.
+
+    With both, the places show that the file's family cannot be told, for that reason: it is
+    unknown, and no later family is asked.
+    """
 
     evidence: tuple[Picked, ...] = ()
     reason: str = ""
@@ -77,11 +82,12 @@ class Family(NamedTuple):
     """One drafter family in one on-disk schema.
 
     `claim` looks at keys and values only, never at a path or a name of a file. `read` is
-    called for a claimed file only; it reports every fault of the file in one pass.
+    called for a claimed file only; it reports every fault of the file in one pass. It is None
+    for a family that is refused by its name alone.
     """
 
     id: str
     schema_id: str
     served: bool
     claim: Callable[[DraftFile], Claim]
-    read: Callable[[DraftFile], Reading[BlockDraft]]
+    read: Callable[[DraftFile], Reading[BlockDraft]] | None

@@ -18,7 +18,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "SD302",
         "draft-family-unknown",
-        "the draft's file must show a family that this server serves",
+        "the draft's file must show of which family it is",
         "an unrecognised drafter that is served as a known one boots and proposes nothing useful",
         "use a DFlash draft (nested or flat schema) or a DSpark draft (flat schema, vanilla head)",
         "https://github.com/vllm-project/vllm/pull/51338",
@@ -100,7 +100,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD312",
         name="draft-family-not-served",
-        summary="the draft's family is one that this server serves",
+        summary="the draft's family is one that this server serves, in a schema that it serves",
         why="another family's heads and layout are computed otherwise; served as a neighbour its "
         "drafts would be rejected without a word",
         fix="use a draft of a family that is served",

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from server.config.draft import UNKNOWN, ensure_servable, judge_file
-from server.config.families import DraftFile
+from server.config.families import FAMILIES, DraftFile
 from server.config.values import Source
 from server.findings import Outcome
 from tests.config.drafts import (
@@ -93,18 +93,38 @@ MARKS: list[tuple[str, Any, Any]] = [
 ]
 
 
+# The marks that name the family of an otherwise plain nested file; all others leave it unknown.
+SELECTOR = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
+NAMED = {
+    **{level + key: "dflash2" for key in SELECTOR for level in ("", "dflash_config/")},
+    "dflash_config/projector_type": "*",  # the value is the family
+    "dflash_config/gru_hidden_dim": "domino",
+    "dflash_config/emb_dim": "domino",
+    "dflash_config/pure_draft_prefix_len": "domino",
+    "dflash_config/markov_rank": "dspark",
+    "dflash_config/causal_head": "jetspec",
+    "markov_rank": "dspark",
+    "enable_hidden_correction": "dfly",
+    "model_arch": "*",
+    "speculators_model_type": "*",
+}
+
+
 @pytest.mark.parametrize("level", ["", "dflash_config/"])
 @pytest.mark.parametrize(("key", "foreign", "inert"), MARKS)
 def test_foreign_mark_at_either_level_is_not_dflash(
     key: str, foreign: object, inert: object, level: str
 ) -> None:
     draft = judge(NESTED, {level + key: foreign})
-    assert (draft.family, draft.schema_id, draft.reading) == (UNKNOWN, None, None)
+    named = NAMED.get(level + key)
+    named = foreign if named == "*" else named
+    assert (draft.family, draft.reading) == (named or UNKNOWN, None)
     assert f"/{level}{key}" in [place.pointer for place in draft.evidence]
-    assert refusals(draft) == ["SD302"]
-    assert f"/{level}{key}" in draft.candidates["dflash (nested)"]
+    assert refusals(draft) == ["SD312" if named else "SD302"]
+    if not named:
+        assert f"/{level}{key}" in draft.candidates["dflash (nested)"]
     plain = judge(NESTED, {level + key: inert})
-    assert plain.family == "dflash"
+    assert (plain.family, plain.schema_id) == ("dflash", "nested")
     assert rules_of(plain) == []
 
 
@@ -118,7 +138,7 @@ def test_causal_block_without_a_bridge_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("base", "changes", "reason"),
     [
-        (NESTED, {"architectures": ["DominoDraftModel"]}, "DominoDraftModel"),
+        (NESTED, {"architectures": ["SomeDraftModel"]}, "SomeDraftModel"),
         (NESTED, {"architectures": GONE}, "architectures is null"),
         (NESTED, {"architectures": "DFlashDraftModel"}, 'architectures is "DFlashDraftModel"'),
         (NESTED, {"architectures": ["DFlashDraftModel", "X"]}, '"X"'),
@@ -132,11 +152,12 @@ def test_reason_for_not_claiming(base: Raw, changes: Raw, reason: str) -> None:
     assert reason in draft.candidates["dflash (nested)"]
 
 
-def test_hybrid_of_both_schemas_is_unknown() -> None:
+def test_flat_file_beside_a_nested_one_is_not_flat() -> None:
     hybrid = judge(DSPARK, {"dflash_config": {"mask_token_id": 5}})
-    assert hybrid.family == UNKNOWN
-    assert refusals(hybrid) == ["SD302"]
-    assert judge(DSPARK, {"dflash_config": None}).family == "dspark"
+    assert (hybrid.family, hybrid.schema_id, hybrid.reading) == ("dspark", "hybrid", None)
+    assert refusals(hybrid) == ["SD312"]
+    assert judge(FLAT, {"dflash_config": {"mask_token_id": 5}}).family == UNKNOWN
+    assert judge(DSPARK, {"dflash_config": None}).schema_id == "flat"
 
 
 def test_flat_file_with_foreign_mark_is_unknown() -> None:
@@ -151,21 +172,16 @@ def test_unlisted_key_does_not_change_the_family() -> None:
 
 
 def test_unknown_family_quotes_architecture_and_deciding_keys() -> None:
-    draft = judge(NESTED, {"dflash_config/projector_type": "domino", "model_type": "x"})
+    draft = judge(NESTED, {"dflash_config/fusion_type": "gated", "model_type": "x"})
     (found,) = ensure_servable(draft, "auto").findings
-    for words in ('["DFlashDraftModel"]', 'dflash_config.projector_type is "domino"', '"x"'):
+    for words in ('["DFlashDraftModel"]', 'dflash_config.fusion_type is "gated"', '"x"'):
         assert words in found.message
 
 
 def test_every_candidate_says_why_not() -> None:
-    draft = judge({"architectures": ["LlamaForCausalLM"]})
-    assert list(draft.candidates) == [
-        "dspine (nested)",
-        "dspark (flat)",
-        "dflash (flat)",
-        "dflash (nested)",
-    ]
-    assert all(draft.candidates.values())
+    draft = judge({"architectures": ["SomeForCausalLM"]})
+    assert list(draft.candidates) == [f"{f.id} ({f.schema_id})" for f in FAMILIES]
+    assert all(0 < len(reason) < 120 for reason in draft.candidates.values())
 
 
 def test_name_of_the_file_decides_nothing() -> None:
