@@ -5,17 +5,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import NamedTuple
 
 from server.config.checks import Reading
+from server.config.locate import Checkpoint
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.config.rules import RULES, finding
 from server.findings import Location, Outcome, outcome_by_rule, outcome_of
+from server.gate import DraftFound
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import read_inventory
 from server.weights.judge import LoadPlan, judge_tensors
-from server.weights.layout import ExpectedTensor, draft_layout, target_layout
+from server.weights.layout import ExpectedTensor, target_layout
 
 _SEAL = object()
 _TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))
@@ -28,6 +30,15 @@ class Headers:
     pair: PairRead
     target: LoadPlan | None
     draft: LoadPlan | None
+
+
+class _Side(NamedTuple):
+    """One checkpoint, what its config says, and the tensors that this implies."""
+
+    checkpoint: Checkpoint | None
+    reading: Reading[Backbone]
+    layout: Sequence[ExpectedTensor]
+    aliases: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +58,17 @@ class Admission:
 
 
 def read_tensor_headers(pair: PairRead, log: Log) -> Headers:
-    """Compare both checkpoints' headers with the tensors their configs call for."""
-    found, target = pair.servable.found, pair.target
-    target_plan = draft_plan = None
-    if target is not None and target.reading is not None and target.reading.record is not None:
+    """Compare both checkpoints' headers with the tensors their configs call for.
+
+    Of a refused draft the own headers are read, so that all of its faults are told at once; the
+    target's are not.
+    """
+    target, refused = pair.target, pair.servable.refused
+    target_plan = None
+    if target and target.reading and target.reading.record and not refused:
         layout = target_layout(target.reading.record)
-        folder = pair.checkpoint.folder if pair.checkpoint else None
-        target_plan = _plan(folder, layout, target.reading, log)
-    reading = found.draft.reading if found.draft else None
-    if reading is not None and reading.record is not None:
-        layout = draft_layout(reading.record, reading.record.hidden_size)
-        folder = found.checkpoint.folder if found.checkpoint else None
-        draft_plan = _plan(folder, layout, reading, log)
+        target_plan = _plan(_Side(pair.checkpoint, target.reading, layout), log)
+    draft_plan = _draft_plan(pair.servable.found, log)
     if target_plan is not None and draft_plan is not None:
         log.tell(_stored_dtypes(target_plan, draft_plan, log))
     return Headers(pair, target_plan, draft_plan)
@@ -115,9 +125,21 @@ def _skip_tensors(reason: str, log: Log) -> None:
     log.console.line(f"skipped: tensor rules {_TENSOR_RULES[0]} to {_TENSOR_RULES[-1]}: {reason}")
 
 
-def _plan(
-    folder: Path | None, layout: Sequence[ExpectedTensor], reading: Reading[Backbone], log: Log
-) -> LoadPlan | None:
+def _draft_plan(found: DraftFound, log: Log) -> LoadPlan | None:
+    draft = found.draft
+    if draft is None or draft.reading is None or draft.tensors is None:
+        return None
+    unresolved = draft.reading.unresolved
+    waits = sorted({unresolved[need] for need in draft.tensors.needs if need in unresolved})
+    if waits:
+        _skip_tensors(f"the draft's tensors wait on {', '.join(waits)}", log)
+        return None
+    layout = tuple(draft.tensors.expected(draft.reading.partial))
+    return _plan(_Side(found.checkpoint, draft.reading, layout, draft.tensors.aliases), log)
+
+
+def _plan(side: _Side, log: Log) -> LoadPlan | None:
+    folder, reading = side.checkpoint.folder if side.checkpoint else None, side.reading
     if folder is None:
         _skip_tensors(f"{reading.role} is a bare config file, without headers to read", log)
         return None
@@ -125,6 +147,6 @@ def _plan(
     log.tell(outcome)
     if inventory is None:
         return None
-    plan, outcome = judge_tensors(inventory, layout, reading)
+    plan, outcome = judge_tensors(inventory, side.layout, reading, side.aliases)
     log.tell(outcome)
     return plan

@@ -4,6 +4,7 @@ The target is not looked for here, and nothing that only a pair needs is importe
 """
 
 import os
+from dataclasses import replace
 from typing import NamedTuple
 
 from server.cache import cache_folder
@@ -36,10 +37,18 @@ class DraftFound(NamedTuple):
 
 
 class Servable(NamedTuple):
-    """The draft after `ensure_servable`. `refused`: from here on only configs are read."""
+    """The draft after `ensure_servable`. `refused`: the target's weights are not looked at."""
 
     found: DraftFound
     refused: bool
+
+    @property
+    def ends_with_configs(self) -> bool:
+        """True when no header is opened: the draft is refused, and its tensors are not known.
+
+        So it is for DSpine, of which no file of weights is ever opened.
+        """
+        return self.refused and (self.found.draft is None or self.found.draft.tensors is None)
 
 
 def read_draft_config(options: Options, log: Log) -> DraftFound:
@@ -47,7 +56,7 @@ def read_draft_config(options: Options, log: Log) -> DraftFound:
     if options.draft is None:
         return DraftFound(options, None, None, Outcome())
     checkpoint, outcome = find_checkpoint("draft", options.draft, options)
-    draft = read_draft(checkpoint.config_path, options.strict) if checkpoint else None
+    draft = _read(checkpoint, options.strict) if checkpoint else None
     log.report.draft = DraftFacts(
         asked=options.draft,
         path=str(checkpoint.config_path) if checkpoint else None,
@@ -84,6 +93,19 @@ def find_checkpoint(role: str, asked: str, options: Options) -> tuple[Checkpoint
         where = Location(role, file=file, flag=f"--{role}", value=asked)
         return None, outcome_of(error.rule, [finding(error.rule, error.message, where)])
     return Checkpoint(role, asked, folder / "config.json", folder, "embedded sample"), Outcome()
+
+
+def _read(checkpoint: Checkpoint, strict: bool) -> Draft:
+    """The draft by its config; by its tensors as well where no config can tell two families."""
+    draft = read_draft(checkpoint.config_path, strict)
+    if not draft.undecided or checkpoint.folder is None:
+        return draft
+    from server.weights.index import read_inventory  # few drafts need it
+
+    inventory, outcome = read_inventory("draft", checkpoint.folder)
+    if inventory is None:
+        return replace(draft, outcome=draft.outcome + outcome)
+    return read_draft(checkpoint.config_path, strict, frozenset(inventory.tensors))
 
 
 def _layout(draft: Draft | None) -> str | None:

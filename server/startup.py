@@ -18,7 +18,13 @@ from server.options import Options
 from server.render.console import Console
 from server.render.files import why_unwritable, write_report
 from server.render.style import style_of
-from server.render.text import render_ignored, render_settings, render_summary, render_verdict
+from server.render.text import (
+    render_candidates,
+    render_ignored,
+    render_settings,
+    render_summary,
+    render_verdict,
+)
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
 
 
@@ -35,8 +41,8 @@ def boot(options: Options, log: Log) -> object | None:
         log.tell(_unwritable(options.report_file, why_unwritable(options.report_file)))
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
-    if servable.refused:
-        raise Refused  # no weight file is opened for a draft that is not served
+    if servable.ends_with_configs:
+        raise Refused
 
     from server import admission  # only now is there a header to read
 
@@ -114,6 +120,7 @@ def finish(log: Log, telling: cli.Telling) -> int:
     if not report.refused:
         console.line(render_summary(report, console.style))
     console.line(render_ignored(report, console.style))
+    console.line(render_candidates(report, console.style))
     console.line(render_verdict(report, console.style))
     return report.exit_code
 

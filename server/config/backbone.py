@@ -148,7 +148,8 @@ def _layer_types_length(decoder: Decoder) -> Iterator[Finding]:
     yield finding("SD117", message, *where)
 
 
-def _head_groups(decoder: Decoder) -> Iterator[Finding]:
+def head_groups(decoder: Decoder) -> Iterator[Finding]:
+    """SD119 when query heads cannot be shared out over key/value heads."""
     heads, kv_heads = decoder.partial.num_attention_heads, decoder.partial.num_key_value_heads
     if heads % kv_heads:
         source = decoder.source
@@ -157,7 +158,8 @@ def _head_groups(decoder: Decoder) -> Iterator[Finding]:
             f"num_key_value_heads {kv_heads}"
         )
         places = ("num_attention_heads", heads), ("num_key_value_heads", kv_heads)
-        yield finding("SD119", message, *(source.at(pointer(k), v) for k, v in places))
+        pointers = decoder.reading.pointers
+        yield finding("SD119", message, *(source.at(pointers[k], v) for k, v in places))
 
 
 def _even_head(decoder: Decoder) -> Iterator[Finding]:
@@ -254,7 +256,7 @@ ATTENTION: tuple[Check[Decoder], ...] = (
     Check("SD307", (), _sliding),
 )
 ARITHMETIC: tuple[Check[Decoder], ...] = (
-    Check("SD119", ("num_attention_heads", "num_key_value_heads"), _head_groups),
+    Check("SD119", ("num_attention_heads", "num_key_value_heads"), head_groups),
     Check("SD119", ("head_dim",), _even_head),
     Check("SD308", (), _rope),
     Check("SD309", (), _quantised),

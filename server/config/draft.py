@@ -18,6 +18,7 @@ from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.rules import finding
 from server.config.strict_json import read_object
+from server.config.tensors import Tensors
 from server.config.values import Source, shorten
 from server.findings import Finding, JsonValue, Location, Outcome, outcome_of
 
@@ -39,7 +40,8 @@ class Draft:
     `family` is "unknown" when no family claims the file, when the file may be of several
     (`undecided` says which), or when there is no JSON object to judge (then `candidates` is empty
     and `outcome` says why). `served` is what the registry says of the family in this schema.
-    `reading` is None for a family that is known by name only. `evidence` are the deciding
+    `reading` is None for an unknown family, `tensors` for one whose tensors are not publicly known.
+    `evidence` are the deciding
     places. `candidates` maps each family and schema to the reason why it did not claim the
     file, "" for the one that did.
     """
@@ -52,14 +54,18 @@ class Draft:
     outcome: Outcome
     served: bool = False
     undecided: str = ""
+    tensors: Tensors | None = None
 
 
-def read_draft(path: Path, strict: bool) -> Draft:
-    """Read the draft's config.json at `path`. Never raises; all faults are in the outcome."""
+def read_draft(path: Path, strict: bool, tensors: frozenset[str] | None = None) -> Draft:
+    """Read the draft's config.json at `path`. Never raises; all faults are in the outcome.
+
+    `tensors` are the names in its safetensors headers, for a file that is undecided without.
+    """
     raw, outcome = read_object(path, "draft")
     if raw is None:
         return Draft(UNKNOWN, None, (), {}, None, outcome)
-    return judge_file(DraftFile(raw, Source("draft", str(path)), strict), outcome)
+    return judge_file(DraftFile(raw, Source("draft", str(path)), strict, tensors), outcome)
 
 
 def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
@@ -104,7 +110,7 @@ def _claimed(
 ) -> Draft:
     reading = family.read(file) if family.read else None
     names = file.at(file.top("architectures"))
-    if reading is None and names not in evidence:
+    if not family.served and family.id != DSPINE and names not in evidence:
         evidence = (*evidence, names)
     return Draft(
         family=family.id,
@@ -114,6 +120,7 @@ def _claimed(
         reading=reading,
         outcome=outcome + reading.outcome if reading else outcome,
         served=family.served,
+        tensors=family.tensors,
     )
 
 

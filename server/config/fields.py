@@ -7,6 +7,7 @@ The checks of the decoder geometry that target and draft share are in `backbone.
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import ValidationError
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 R = TypeVar("R", bound=Record)
+
+_Fault = tuple[str, tuple[Finding, ...]]
 
 _RULES = ("SD105", "SD107", "SD108", "SD110")
 _RANGE_TYPES = frozenset(
@@ -95,15 +98,20 @@ def pick_rope_theta(raw: Mapping[str, JsonValue], source: Source) -> Picked:
 
 
 def read_record(
-    record_type: type[R], picked: Mapping[str, Picked], role: str, file: str
+    record_type: type[R],
+    picked: Mapping[str, Picked],
+    source: Source,
+    waits: Mapping[str, str] = MappingProxyType({}),
 ) -> Reading[R]:
     """Validate `picked` (field name to value) as a `record_type`.
 
     Findings: SD105 missing, SD107 wrong type or null, SD108 out of range, SD110 from picking.
-    `unresolved` maps each faulty field to its rule; the other fields are in `partial`.
+    `unresolved` maps each faulty field to its rule; the other fields are in `partial`. `waits`
+    maps a field that may be missing to the rule that its absence waits on; it is no fault.
     """
-    source = Source(role, file)
-    faults = dict(_picking_faults(record_type, picked, source))
+    absent = (name for name in waits if name not in picked or not picked[name].present)
+    faults: dict[str, _Fault] = {name: (waits[name], ()) for name in absent}
+    faults |= dict(_picking_faults(record_type, picked, source, known=set(faults)))
     values = {n: p.value for n, p in picked.items() if p.present and n not in faults}
     record = None
     try:
@@ -116,8 +124,8 @@ def read_record(
     }
     findings = [f for _, found in faults.values() for f in found]
     return Reading(
-        role=role,
-        file=file,
+        role=source.role,
+        file=source.file,
         partial=record or record_type.model_construct(**valid),
         record=None if faults else record,
         unresolved={name: rule for name, (rule, _) in faults.items()},
@@ -126,14 +134,11 @@ def read_record(
     )
 
 
-_Fault = tuple[str, tuple[Finding, ...]]
-
-
 def _picking_faults(
-    record_type: type[Record], picked: Mapping[str, Picked], source: Source
+    record_type: type[Record], picked: Mapping[str, Picked], source: Source, known: set[str]
 ) -> Iterator[tuple[str, _Fault]]:
     for name, place in picked.items():
-        required = record_type.model_fields[name].is_required()
+        required = record_type.model_fields[name].is_required() and name not in known
         if place.findings:
             yield name, (place.findings[0].rule, place.findings)
         elif not place.present and required:

@@ -22,7 +22,7 @@ def judge_pair(pair: Pair) -> Outcome:
     unresolved = pair.unresolved()
     total = Outcome()
     for check in _CHECKS:
-        reason = _not_applicable(check.rule, pair)
+        reason = _not_applicable(check, pair)
         total += skipped(check.rule, reason) if reason else run_checks((check,), pair, unresolved)
     return total
 
@@ -48,11 +48,12 @@ def served_length(draft: BlockDraft | None, target: TargetConfig) -> int:
     return min(target.max_position_embeddings, draft.max_position_embeddings - draft.block_size)
 
 
-def _not_applicable(rule: str, pair: Pair) -> str:
+def _not_applicable(check: Check[Pair], pair: Pair) -> str:
     """Why a rule says nothing about this pair, or an empty text when it applies."""
-    draft = pair.draft.partial
-    if rule == "SD207" and "dtype" not in pair.draft.unresolved and draft.dtype is None:
-        return "the draft's config.json states no dtype"
+    draft, rule = pair.draft.partial, check.rule
+    unstated = pair.unstated(check.needs)
+    if unstated:
+        return f"the draft's config.json states no {unstated}"
     if rule == "SD208" and pair.asked.num_speculative_tokens is None:
         return "--num-speculative-tokens is not set"
     if rule == "SD213" and draft.schema_id != "nested":

@@ -1,6 +1,6 @@
 """What a pair rule looks at: both readings, what was asked, and how to point at a value."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -51,6 +51,20 @@ class Pair(NamedTuple):
             yield self.at_draft(name)
             yield self.at_target(name)
 
+    def name(self, name: str) -> str:
+        """A draft field by the key that the file has for it."""
+        pointer = self.draft.pointers.get(name) or f"/{name}"
+        return pointer.rpartition("/")[2]
+
+    def unstated(self, needs: Iterable[str]) -> str:
+        """The first of `needs` that the draft's file leaves open; empty when it states all."""
+        for need in needs:
+            side, _, name = need.partition(".")
+            stated = side != "draft" or need in self.unresolved()
+            if not stated and getattr(self.draft.partial, name) is None:
+                return name
+        return ""
+
     def unresolved(self) -> dict[str, str]:
         """Names as rules need them ("draft.hidden_size"), mapped to the rule they wait on."""
         draft = {f"draft.{name}": rule for name, rule in self.draft.unresolved.items()}
@@ -64,6 +78,11 @@ def shown(value: JsonValue) -> str:
     return str(value)
 
 
+def shown_ids(tokens: tuple[int, ...]) -> str:
+    """Token ids as a message shows them: one by itself, several as a list."""
+    return str(tokens[0]) if len(tokens) == 1 else str(list(tokens))
+
+
 def place(
     reading: Reading[BlockDraft] | Reading[TargetConfig], name: str, item: int | None = None
 ) -> Location:
@@ -72,5 +91,6 @@ def place(
     pointer = reading.pointers.get(name)
     if item is not None:
         value = value[item]
-        pointer = None if pointer is None else f"{pointer}/{item}"
-    return Location(reading.role, file=reading.file, pointer=pointer, value=clip(value))
+        pointer = f"{pointer}/{item}" if pointer else pointer
+    source = None if pointer else "not in the file: the default of its format"
+    return Location(reading.role, reading.file, pointer or None, None, clip(value), source)

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 
 from server.config.checks import Check
-from server.config.pair_model import Pair, shown
+from server.config.pair_model import Pair, shown, shown_ids
 from server.config.rules import finding
+from server.config.values import shorten
 from server.findings import Finding
 
 _GEOMETRY = ("num_attention_heads", "num_key_value_heads", "head_dim")
@@ -16,14 +17,17 @@ _PADDING_ROWS = 1024
 
 
 def _hidden_size(pair: Pair) -> Iterator[Finding]:
-    """SD201."""
-    draft, target = pair.draft.partial.hidden_size, pair.target.partial.hidden_size
+    """SD201. What a draft captures may be wider than the draft itself, where its file says so."""
+    stated = pair.draft.partial.target_hidden_size
+    field = "hidden_size" if stated is None else "target_hidden_size"
+    draft, target = getattr(pair.draft.partial, field), pair.target.partial.hidden_size
     if draft != target:
         yield finding(
             "SD201",
-            f"draft hidden_size is {draft}, target hidden_size is {target}",
-            *pair.both("hidden_size"),
-            fix=f"use a draft with hidden_size {target}, or the target with hidden_size {draft} "
+            f"draft {field} is {draft}, target hidden_size is {target}",
+            pair.at_draft(field),
+            pair.at_target("hidden_size"),
+            fix=f"use a draft with {field} {target}, or the target with hidden_size {draft} "
             "that this draft was trained for",
         )
 
@@ -34,7 +38,8 @@ def _depth(pair: Pair) -> Iterator[Finding]:
     if draft != target:
         yield finding(
             "SD202",
-            f"draft num_target_layers is {draft}, target num_hidden_layers is {target}",
+            f"draft {pair.name('num_target_layers')} is {draft}, "
+            f"target num_hidden_layers is {target}",
             pair.at_draft("num_target_layers"),
             pair.at_target("num_hidden_layers"),
             fix=f"use a draft trained for a target of {target} layers, or a target of {draft} "
@@ -56,13 +61,15 @@ def _vocabulary(pair: Pair) -> Iterator[Finding]:
 
 def _layer_ids(pair: Pair) -> Iterator[Finding]:
     """SD209."""
-    depth = pair.target.partial.num_hidden_layers
-    ids = pair.draft.partial.target_layer_ids
-    wrong = [k for k, layer in enumerate(ids) if not _EMBEDDING_OUTPUT <= layer < depth]
+    depth, draft = pair.target.partial.num_hidden_layers, pair.draft.partial
+    ids, shift = draft.target_layer_ids, draft.layer_id_shift
+    outputs = enumerate(draft.captured_outputs)
+    wrong = [k for k, layer in outputs if not _EMBEDDING_OUTPUT <= layer < depth]
     if wrong:
-        lowest = _EMBEDDING_OUTPUT if pair.draft.partial.schema_id == "flat" else 0
-        ids_lie = f"its ids lie between {lowest} and {depth - 1}"
-        names = ", ".join(f"target_layer_ids[{k}] is {ids[k]}" for k in wrong)
+        lowest = _EMBEDDING_OUTPUT + shift if draft.schema_id == "flat" or shift else 0
+        ids_lie = f"its ids lie between {lowest} and {depth - 1 + shift}"
+        key = pair.name("target_layer_ids")
+        names = ", ".join(f"{key}[{k}] is {ids[k]}" for k in wrong)
         yield finding(
             "SD209",
             f"draft {names}, target num_hidden_layers is {depth}",
@@ -92,12 +99,10 @@ def _attention_geometry(pair: Pair) -> Iterator[Finding]:
     if names:
         ours = ", ".join(f"{name} is {getattr(draft, name)}" for name in names)
         theirs = ", ".join(f"{name} is {getattr(target, name)}" for name in names)
-        wanted = " and ".join(f"{name} {getattr(target, name)}" for name in names)
         yield finding(
             "SD211",
             f"draft {ours}; target {theirs}",
             *pair.both(*names),
-            fix=f"use a draft with {wanted}",
         )
 
 
@@ -110,19 +115,55 @@ def _captured_count(pair: Pair) -> Iterator[Finding]:
             f"draft target_layer_ids holds {count} ids, draft num_hidden_layers is {layers}",
             pair.at_draft("target_layer_ids"),
             pair.at_draft("num_hidden_layers"),
-            fix=f"use a draft of {layers} layers that captures {layers} target layers",
         )
 
 
 def _last_layer(pair: Pair) -> Iterator[Finding]:
     """SD213."""
-    ids, depth = pair.draft.partial.target_layer_ids, pair.target.partial.num_hidden_layers
+    ids, depth = pair.draft.partial.captured_outputs, pair.target.partial.num_hidden_layers
     if depth - 1 in ids:
         yield finding(
             "SD213",
             f"draft target_layer_ids holds {depth - 1}, target num_hidden_layers is {depth}",
             pair.at_draft("target_layer_ids", ids.index(depth - 1)),
             pair.at_target("num_hidden_layers"),
+        )
+
+
+def _mask_is_special(pair: Pair) -> Iterator[Finding]:
+    """SD214."""
+    mask = pair.draft.partial.mask_token_id
+    for name in ("eos_token_id", "bos_token_id"):
+        tokens = getattr(pair.target.partial, name)
+        if mask in tokens:
+            message = f"draft mask_token_id is {mask}, target {name} is {shown_ids(tokens)}"
+            yield finding("SD214", message, pair.at_draft("mask_token_id"), pair.at_target(name))
+
+
+def _draft_vocabulary(pair: Pair) -> Iterator[Finding]:
+    """SD215."""
+    rows, vocab = pair.draft.partial.draft_vocab_size, pair.target.partial.vocab_size
+    if rows is not None and rows > vocab:
+        yield finding(
+            "SD215",
+            f"draft {pair.name('draft_vocab_size')} is {rows}, target vocab_size is {vocab}",
+            pair.at_draft("draft_vocab_size"),
+            pair.at_target("vocab_size"),
+        )
+
+
+def _model_type(pair: Pair) -> Iterator[Finding]:
+    """SD216."""
+    wanted, found = pair.draft.partial.target_model_type, pair.target.partial.model_types
+    if found and wanted not in found:
+        yield finding(
+            "SD216",
+            f"draft target_model_type is {shorten(wanted)}, "
+            f"target model_type is {' and '.join(map(shorten, found))}",
+            pair.at_draft("target_model_type"),
+            pair.at_target("model_types"),
+            fix=f"use a draft trained for a target of model_type {shorten(found[0])}, or a target "
+            f"of model_type {shorten(wanted)}",
         )
 
 
@@ -154,5 +195,8 @@ CHECKS: tuple[Check[Pair], ...] = (
     Check("SD211", _same(*_GEOMETRY), _attention_geometry),
     Check("SD212", ("draft.target_layer_ids", "draft.num_hidden_layers"), _captured_count),
     Check("SD213", _IDS, _last_layer),
+    Check("SD214", ("draft.mask_token_id",), _mask_is_special),
+    Check("SD215", ("draft.draft_vocab_size", "target.vocab_size"), _draft_vocabulary),
+    Check("SD216", ("draft.target_model_type",), _model_type),
     Check("SD336", ("target.head_dim", "target.hidden_size"), _kernel_limits),
 )

@@ -41,10 +41,16 @@ class Backbone(Record):
 
 
 class TargetConfig(Backbone):
-    """A Qwen3 dense target. `architecture` is `architectures[0]` as the file has it."""
+    """A Qwen3 dense target. `architecture` is `architectures[0]` as the file has it.
+
+    `model_types`: the file's own and that of its text_config. The token ids end or begin a text.
+    """
 
     architecture: str
     tie_word_embeddings: bool = False
+    model_types: tuple[str, ...] = ()
+    eos_token_id: tuple[int, ...] = ()
+    bos_token_id: tuple[int, ...] = ()
 
 
 class AnchorLayout(StrEnum):
@@ -61,13 +67,20 @@ class AnchorLayout(StrEnum):
 class BlockDraft(Backbone):
     """A DFlash-shaped block drafter.
 
-    `target_layer_ids`: 0-based ids of the target layers whose output is captured, -1 for the
-    embedding's output. `num_target_layers`: depth of the target it was trained on.
-    `uses_dspine` is a marker only; no bridge dimension is kept, since nothing reads one yet.
+    `target_layer_ids`: ids of the captured target layers as the file has them; less
+    `layer_id_shift` they are 0-based and name outputs, -1 that of the embedding.
+    `num_target_layers`: depth of the target it was trained on. `target_hidden_size` is the width
+    of what is captured, hidden_size where it is None; `draft_vocab_size` the rows of the draft's
+    own head, vocab_size where it is None. `uses_dspine` is a marker only; no bridge dimension is
+    kept, since nothing reads one yet.
     """
 
     family: str
     schema_id: str
+    layer_id_shift: int = 0
+    target_hidden_size: Count | None = None
+    draft_vocab_size: Count | None = None
+    target_model_type: str | None = None
     block_size: Annotated[int, Field(ge=2, le=2**16)]
     mask_token_id: Annotated[int, Field(ge=0, le=2**31)]
     target_layer_ids: LayerIds
@@ -78,6 +91,11 @@ class BlockDraft(Backbone):
     markov_head_type: str | None = None
     enable_confidence_head: bool = False
     confidence_head_with_markov: bool = False
+
+    @property
+    def captured_outputs(self) -> tuple[int, ...]:
+        """The captured layers' outputs, counted from 0; -1 is the embedding's."""
+        return tuple(layer - self.layer_id_shift for layer in self.target_layer_ids)
 
     @property
     def draft_tokens(self) -> int:

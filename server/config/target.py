@@ -17,7 +17,7 @@ from server.config.records import TargetConfig
 from server.config.rules import finding
 from server.config.strict_json import JsonObject, read_object
 from server.config.target_keys import ignored_keys
-from server.config.values import Source, kind, shorten
+from server.config.values import Source, kind, shorten, token_ids
 from server.findings import Finding, JsonValue, Outcome, outcome_of
 
 ARCHITECTURE = "Qwen3ForCausalLM"
@@ -49,7 +49,8 @@ def read_target(path: Path, strict: bool) -> Target:
     name = architecture.value if isinstance(architecture.value, str) else None
     foreign = _foreign(raw, architecture, source)
     picked = _pick(raw, source, bool(foreign)) | {"architecture": architecture}
-    reading = read_record(TargetConfig, picked, _ROLE, source.file)
+    picked |= _pick_names(raw)
+    reading = read_record(TargetConfig, picked, source)
     outcome += outcome_of("SD310", foreign)
     if foreign:
         reading = _without_faults(reading)
@@ -114,6 +115,20 @@ def _pick_tied(raw: Mapping[str, JsonValue]) -> dict[str, Picked]:
     """tie_word_embeddings; absent or null is transformers' default, false."""
     place = pick(raw, "tie_word_embeddings")
     return {"tie_word_embeddings": place._replace(present=place.value is not None)}
+
+
+def _pick_names(raw: JsonObject) -> dict[str, Picked]:
+    """Model types and special tokens, for pair rules; what is malformed there states nothing."""
+    nested = raw.get(_NESTED)
+    levels = [(raw, "")] + ([(nested, f"/{_NESTED}")] if isinstance(nested, Mapping) else [])
+    types = [level.get("model_type") for level, _ in levels]
+    named = tuple(name for name in types if isinstance(name, str))
+    picked = {"model_types": Picked(named, "/model_type")}
+    for key in ("eos_token_id", "bos_token_id"):
+        found = ((token_ids(level.get(key)), f"{path}/{key}") for level, path in levels)
+        tokens, where = next((f for f in found if f[0]), ((), f"/{key}"))
+        picked[key] = Picked(tokens, where)
+    return picked
 
 
 def _without_faults(reading: Reading[TargetConfig]) -> Reading[TargetConfig]:

@@ -75,6 +75,12 @@ def same(left: JsonValue, right: JsonValue) -> bool:
     return left == right
 
 
+def token_ids(value: JsonValue) -> tuple[int, ...]:
+    """The token ids that a config states as one id or as a list; null and others state none."""
+    tokens = value if isinstance(value, list) else [value]
+    return tuple(token for token in tokens if type(token) is int)
+
+
 def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 

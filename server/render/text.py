@@ -149,6 +149,18 @@ def render_ignored(report: Report, style: Style) -> str:
     return wrap(told, style.width, 0, 4)
 
 
+def render_candidates(report: Report, style: Style) -> str:
+    """Why each family does not claim the draft, for --verbose; empty when there is none to ask."""
+    asked = report.draft.candidates if report.draft is not None and style.verbose else {}
+    refused = {family: why for family, why in asked.items() if why}
+    width = max(map(len, refused), default=0)
+    lines = [
+        f"  {family:<{width}}  {wrap(why, style.width, width + 4, width + 4)}"
+        for family, why in refused.items()
+    ]
+    return "\n".join(["families asked before the draft's own:", *lines]) if lines else ""
+
+
 def render_summary(report: Report, style: Style) -> str:
     """What was admitted, on which device, and what the self test found. May be empty."""
     rows: list[tuple[str, str]] = []

@@ -74,13 +74,19 @@ def resident_bytes(plan: LoadPlan, dtype: str | None = None) -> int:
 
 
 def judge_tensors(
-    inventory: Inventory, layout: Sequence[ExpectedTensor], config: Reading[Backbone]
+    inventory: Inventory,
+    layout: Sequence[ExpectedTensor],
+    config: Reading[Backbone],
+    aliases: Sequence[tuple[str, str]] = (),
 ) -> tuple[LoadPlan | None, Outcome]:
     """Names, shapes and dtypes against `layout`. The plan is None when an error was found.
 
-    Rules SD401 to SD404 and SD416. `config` is where `layout` came from.
+    Rules SD401 to SD404 and SD416. `config` is where `layout` came from. `aliases` are beginnings
+    of names that some exporters write, each with the one that `layout` has.
     """
     tensors = _plain_names(inventory.tensors, layout)
+    for written, known in aliases:
+        tensors = _renamed(tensors, written, known)
     expected = {tensor.name: tensor for tensor in layout}
     case = _Case(inventory.role, inventory.folder, tensors, expected, config)
     outcome = (
@@ -103,8 +109,17 @@ def _plain_names(
     asked = any(tensor.name.startswith(EXPORT_PREFIX) for tensor in layout)
     if asked or not all(name.startswith(EXPORT_PREFIX) for name in tensors):
         return tensors
-    plain = {name.removeprefix(EXPORT_PREFIX): entry for name, entry in tensors.items()}
-    return {name: replace(entry, name=name) for name, entry in plain.items()}
+    return _renamed(tensors, EXPORT_PREFIX, "")
+
+
+def _renamed(
+    tensors: Mapping[str, TensorEntry], written: str, known: str
+) -> Mapping[str, TensorEntry]:
+    """The tensors with the beginning `written` of a name replaced, where the new name is free."""
+    plain = {n: known + n.removeprefix(written) for n in tensors if n.startswith(written)}
+    plain = {old: new for old, new in plain.items() if new not in tensors}
+    renamed = ((plain.get(name, name), entry) for name, entry in tensors.items())
+    return {name: replace(entry, name=name) for name, entry in renamed} if plain else tensors
 
 
 def _missing(case: _Case) -> Iterator[Finding]:
@@ -125,7 +140,21 @@ def _unexpected(case: _Case) -> Iterator[Finding]:
     if extra:
         message = f"{case.role} checkpoint holds {count(len(extra), 'tensor')}"
         told = f"{message} that its config does not ask for: {name_list(extra)}"
-        yield finding("SD403", told, case.near(extra[0]))
+        families = _families_of(extra) if case.role == "draft" else []
+        fix = None
+        if families:
+            told += f"; a family that has such tensors is {' or '.join(families)}"
+            fix = f"this looks like a draft of {' or '.join(families)} under another name: use "
+            fix += "the config it was trained with"
+        yield finding("SD403", told, case.near(extra[0]), fix=fix)
+
+
+def _families_of(names: Sequence[str]) -> list[str]:
+    """The drafter families whose own tensors are among `names`."""
+    from server.config.families import FAMILIES  # wanted only when something is wrong
+
+    marks = [(f.id, mark) for f in FAMILIES if f.tensors for mark in f.tensors.marks]
+    return list(dict.fromkeys(f for f, mark in marks if any(mark in name for name in names)))
 
 
 def _shapes(case: _Case) -> Iterator[Finding]:
@@ -164,6 +193,7 @@ def _config_fields(config: Reading[Backbone], terms: str) -> Iterator[Location]:
 
 
 def _dtypes(case: _Case) -> Iterator[Finding]:
+    yield from _tables(case)
     entries = case.to_load()
     other = [entry for entry in entries if entry.dtype not in TORCH_NAMES]
     floats = Counter(entry.dtype for entry in entries if entry.dtype in TORCH_NAMES)
@@ -180,6 +210,15 @@ def _dtypes(case: _Case) -> Iterator[Finding]:
         yield finding("SD404", message, _at_dtype(case, first))
     if len(floats) == 1 and not other:
         yield from _declared(case, entries[0])
+
+
+def _tables(case: _Case) -> Iterator[Finding]:
+    """Tables of ids and masks have one dtype each."""
+    for name, entry in case.tensors.items():
+        asked = case.expected[name].dtypes if name in case.expected else ()
+        if asked and entry.dtype not in asked:
+            message = f"{case.role} {name} is {entry.dtype}, {' or '.join(asked)} is needed"
+            yield finding("SD404", message, _at_dtype(case, entry))
 
 
 def _declared(case: _Case, entry: TensorEntry) -> Iterator[Finding]:

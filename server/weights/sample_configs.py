@@ -153,4 +153,4 @@ def tensors_of(name: str) -> tuple[ExpectedTensor, ...]:
         return target_layout(TargetConfig(architecture="Qwen3ForCausalLM", **fields))
     draft = judge_file(DraftFile(CONFIGS[name], Source("draft", name)), Outcome())
     record = draft.reading.record if draft.reading and draft.served else None
-    return draft_layout(record, HIDDEN) if record else ()
+    return draft_layout(record) if record else ()

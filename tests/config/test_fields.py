@@ -25,7 +25,7 @@ class Sample(Record):
 
 def make_reading(raw: dict[str, Any]) -> Reading[Sample]:
     picked = {name: pick(raw, name) for name in Sample.model_fields}
-    return read_record(Sample, picked, "draft", "config.json")
+    return read_record(Sample, picked, Source("draft", "config.json"))
 
 
 GOOD: dict[str, Any] = {"size": 16, "eps": 1e-6, "ids": [1, 9]}
@@ -142,7 +142,7 @@ def test_two_places_must_agree() -> None:
 def test_disagreement_leaves_the_field_unresolved() -> None:
     picked = {name: pick(GOOD, name) for name in Sample.model_fields}
     picked["size"] = pick_one("size", SOURCE, Picked(16, "/size"), Picked(True, "/b"))
-    reading = read_record(Sample, picked, "draft", "config.json")
+    reading = read_record(Sample, picked, Source("draft", "config.json"))
     assert [found.rule for found in reading.outcome.findings] == ["SD110"]
     assert reading.unresolved == {"size": "SD110"}
 

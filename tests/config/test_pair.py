@@ -14,9 +14,9 @@ def test_matching_pair_passes_every_rule_that_applies() -> None:
     outcome = judge_pair(make_pair())
     assert outcome.findings == ()
     skips = {check.rule for check in outcome.checks if check.status is CheckStatus.SKIP}
-    assert skips == {"SD208", "SD336"}
+    assert skips == {"SD208", "SD215", "SD216", "SD336"}
     passes = {check.rule for check in outcome.checks if check.status is CheckStatus.PASS}
-    assert passes == {f"SD{n}" for n in (201, 202, 203, 204, 205, 207, 209, 210, 211, 212, 213)}
+    assert passes == {f"SD{n}" for n in (201, 202, 203, 204, 205, 207, *range(209, 215))}
 
 
 FIRING: tuple[tuple[str, dict[str, Any], dict[str, Any], Asked, str], ...] = (
@@ -32,10 +32,22 @@ FIRING: tuple[tuple[str, dict[str, Any], dict[str, Any], Asked, str], ...] = (
     ("SD209", {"target_layer_ids": (1, 9, 17, 25, 36)}, {}, Asked(), "36"),
     ("SD209", {"target_layer_ids": (-2, 9, 17, 25, 33)}, {}, Asked(), "-2 36"),
     ("SD210", {"mask_token_id": 151936}, {}, Asked(), "151936"),
-    ("SD211", {"num_attention_heads": 24}, {}, Asked(), "24 32"),
-    ("SD211", {"num_key_value_heads": 4}, {}, Asked(), "4 8"),
-    ("SD211", {"head_dim": 256}, {}, Asked(), "256 128"),
-    ("SD212", {"num_hidden_layers": 8}, {}, Asked(), "5 8"),
+    ("SD215", {"draft_vocab_size": 151937}, {}, Asked(), "151937 151936"),
+    (
+        "SD216",
+        {"target_model_type": "qwen3_moe"},
+        {"model_types": ("qwen3",)},
+        Asked(),
+        '"qwen3_moe" "qwen3"',
+    ),
+    ("SD201", {"target_hidden_size": 2560}, {}, Asked(), "target_hidden_size 2560 4096"),
+    (
+        "SD209",
+        {"target_layer_ids": (2, 10, 18, 26, 37), "layer_id_shift": 1},
+        {},
+        Asked(),
+        "37 36",
+    ),
     ("SD336", {"uses_dspine": True, "head_dim": 64}, {"head_dim": 64}, Asked(), "64 128"),
     (
         "SD336",
@@ -63,6 +75,27 @@ def test_rule_fires_alone_and_says_both_values(
     assert status(outcome, rule) is CheckStatus.FAIL
 
 
+TOLD: tuple[tuple[str, Severity, dict[str, Any], dict[str, Any], str], ...] = (
+    ("SD211", Severity.NOTE, {"num_attention_heads": 24}, {}, "24 32"),
+    ("SD211", Severity.NOTE, {"num_key_value_heads": 4}, {}, "4 8"),
+    ("SD211", Severity.NOTE, {"head_dim": 256}, {}, "256 128"),
+    ("SD212", Severity.NOTE, {"num_hidden_layers": 8}, {}, "5 8"),
+    ("SD214", Severity.WARNING, {}, {"eos_token_id": (151645, 151669)}, "151669 [151645 151669]"),
+    ("SD214", Severity.WARNING, {}, {"bos_token_id": (151669,)}, "151669"),
+)
+
+
+@pytest.mark.parametrize(("rule", "severity", "draft", "target", "values"), TOLD)
+def test_what_is_served_and_worth_a_look_is_told(
+    rule: str, severity: Severity, draft: dict[str, Any], target: dict[str, Any], values: str
+) -> None:
+    outcome = judge_pair(make_pair(draft, target))
+    finding = only(outcome)
+    assert (finding.rule, finding.severity, outcome.refused) == (rule, severity, False)
+    words = finding.message.replace(",", " ").replace(";", " ").split()
+    assert set(values.split()) <= set(words)
+
+
 SILENT: tuple[tuple[dict[str, Any], dict[str, Any], Asked], ...] = (
     ({"max_position_embeddings": 40961}, {}, Asked()),
     ({}, {}, Asked(max_model_len=40944)),
@@ -82,7 +115,21 @@ SILENT: tuple[tuple[dict[str, Any], dict[str, Any], Asked], ...] = (
     ({"layout": AnchorLayout.FIRST, "schema_id": "flat"}, {}, Asked(num_speculative_tokens=16)),
     ({"target_layer_ids": (-1, 9, 17, 25, 34)}, {}, Asked()),
     ({"target_layer_ids": (0, 9, 17, 25, 35), "schema_id": "flat"}, {}, Asked()),
-    ({"mask_token_id": 151935}, {}, Asked()),
+    ({"mask_token_id": 151935}, {"eos_token_id": (151934,)}, Asked()),
+    ({"draft_vocab_size": 151936}, {}, Asked()),
+    ({"target_model_type": "qwen3"}, {"model_types": ("qwen3_vl", "qwen3")}, Asked()),
+    ({"target_model_type": "qwen3"}, {"model_types": ()}, Asked()),
+    ({"target_hidden_size": 4096}, {}, Asked()),
+    (
+        {
+            "target_layer_ids": (0, 36),
+            "layer_id_shift": 1,
+            "num_hidden_layers": 2,
+            "schema_id": "x",
+        },
+        {},
+        Asked(),
+    ),
     ({"intermediate_size": 9728}, {}, Asked()),
     ({"head_dim": 64}, {"head_dim": 64}, Asked()),
     ({"hidden_size": 2816}, {"hidden_size": 2816}, Asked()),

@@ -53,6 +53,9 @@ MUTATIONS = {
     "rope_theta": "SD205",
     "target_layer_ids": "SD209",
     "mask_token_id": "SD210",
+}
+# Fields that a draft may have for itself; another value is told and served.
+OWN = {
     "num_attention_heads": "SD211",
     "num_key_value_heads": "SD211",
     "head_dim": "SD211",
@@ -68,6 +71,16 @@ def test_one_wrong_field_fires_exactly_its_rule(
     assert judge_pair(make_pair(draft, target)).findings == ()
     outcome = judge_pair(make_pair(mutated(name, draft, target), target))
     assert errors(outcome) == [MUTATIONS[name]]
+
+
+@given(pair=pairs(), name=st.sampled_from(sorted(OWN)))
+def test_a_geometry_of_its_own_is_told_and_served(
+    pair: tuple[dict[str, Any], dict[str, Any]], name: str
+) -> None:
+    draft, target = pair
+    outcome = judge_pair(make_pair(mutated(name, draft, target), target))
+    assert [f.rule for f in outcome.findings] == [OWN[name]]
+    assert not outcome.refused
 
 
 @settings(max_examples=200)
@@ -88,7 +101,7 @@ def test_any_two_models_are_judged_without_raising(
     pair = make_pair(left[0], right[1], Asked(dtype, length, tokens))
     outcome = judge_pair(pair)
     rules = [check.rule for check in outcome.checks]
-    assert len(rules) == len(set(rules)) == 13
+    assert len(rules) == len(set(rules)) == 16
     draft, target = pair.draft.record, pair.target.record
     assert draft is not None
     assert target is not None

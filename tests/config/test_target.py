@@ -215,6 +215,25 @@ def test_rotary_base_for_each_layer_type_is_not_guessed(tmp_path: Path) -> None:
     assert target.reading.unresolved == {"rope_theta": "SD310"}
 
 
+def test_names_and_tokens_of_both_levels_are_read(tmp_path: Path) -> None:
+    nested = {"model_type": "qwen3_5_text", "eos_token_id": [7, 8], "bos_token_id": None}
+    file = {"architectures": ["X"], "model_type": "qwen3_5", "text_config": nested}
+    reading = read(tmp_path, file).reading
+    assert reading is not None
+    assert reading.partial.model_types == ("qwen3_5", "qwen3_5_text")
+    assert (reading.partial.eos_token_id, reading.partial.bos_token_id) == ((7, 8), ())
+    assert reading.pointers["eos_token_id"] == "/text_config/eos_token_id"
+
+
+@pytest.mark.parametrize(
+    ("value", "tokens"), [(5, (5,)), ([5, 6], (5, 6)), (None, ()), (True, ()), (["5", 6], (6,))]
+)
+def test_token_ids_are_integers_alone(value: object, tokens: object, tmp_path: Path) -> None:
+    reading = read(tmp_path, make_config(eos_token_id=value)).reading
+    assert reading is not None
+    assert reading.partial.eos_token_id == tokens
+
+
 def test_draft_given_as_target_is_told_where_it_belongs(tmp_path: Path) -> None:
     config = make_config(architectures=["DFlashDraftModel"], num_target_layers=36)
     (finding,) = read(tmp_path, config).outcome.findings

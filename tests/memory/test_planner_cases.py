@@ -182,7 +182,7 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("17 TP=2", rank_bytes(target_layout(make_target()), 2), 8_191_043_584),
     ("17 TP=8", rank_bytes(target_layout(make_target()), 8), 2_048_223_232),
     ("17 TP=16", rank_bytes(target_layout(make_target()), 16), 1_062_168_576),
-    ("18", loaded_bytes(draft_layout(make_draft(), 4096)), (1_048_626_432, 2_097_252_864)),
+    ("18", loaded_bytes(draft_layout(make_draft())), (1_048_626_432, 2_097_252_864)),
     (
         "19",
         full_plan_numbers(),

@@ -8,6 +8,7 @@ from server.config.rules import finding
 from server.findings import ExitCode, Finding, JsonValue, Location, Severity, outcome_of
 from server.render.style import Style
 from server.render.text import (
+    render_candidates,
     render_finding,
     render_ignored,
     render_settings,
@@ -282,3 +283,15 @@ def test_ignored_keys_are_listed_where_notes_are_not() -> None:
     assert "draft /k7 and 2 more" in many.replace("\n    ", " ")
     assert render_ignored(ignored(), PLAIN) == ""
     assert render_ignored(ignored("loss"), PLAIN._replace(verbose=True)) == ""
+
+
+def test_candidates_are_told_where_every_word_is_asked_for() -> None:
+    asked = {"dspine (nested)": "no bridge", "eagle3 (flat)": "no \x1b[31m", "mtp (flat)": ""}
+    report = Report(draft=DraftFacts("d", candidates=asked))
+    assert render_candidates(report, PLAIN._replace(verbose=True)) == (
+        "families asked before the draft's own:\n"
+        "  dspine (nested)  no bridge\n"
+        "  eagle3 (flat)    no \\x1b[31m"
+    )
+    assert render_candidates(report, PLAIN) == ""
+    assert render_candidates(Report(), PLAIN._replace(verbose=True)) == ""

@@ -48,7 +48,7 @@ def judge_draft(
     folder: Path, tensors: dict[str, torch.Tensor], **changes: object
 ) -> tuple[LoadPlan | None, Outcome]:
     config = make_draft(**changes)
-    return judge(write_single(folder, tensors), draft_layout(config, 8), config, "draft")
+    return judge(write_single(folder, tensors), draft_layout(config), config, "draft")
 
 
 def target_tensors(**changes: object) -> dict[str, torch.Tensor]:
@@ -56,7 +56,7 @@ def target_tensors(**changes: object) -> dict[str, torch.Tensor]:
 
 
 def draft_tensors(**changes: object) -> dict[str, torch.Tensor]:
-    return make_tensors(draft_layout(make_draft(**changes), 8))
+    return make_tensors(draft_layout(make_draft(**changes)))
 
 
 def one(outcome: Outcome, rule: str) -> str:
@@ -76,7 +76,7 @@ def test_a_good_checkpoint_passes_every_rule(tmp_path: Path) -> None:
 def test_qwen3_8b_and_its_draft_to_the_byte(tmp_path: Path) -> None:
     target, draft = make_target(**QWEN3_8B), make_draft(**{**DRAFT_4B, "hidden_size": 4096})
     draft = draft.model_copy(update={"intermediate_size": 12288})
-    for name, layout in (("t", target_layout(target)), ("d", draft_layout(draft, 4096))):
+    for name, layout in (("t", target_layout(target)), ("d", draft_layout(draft))):
         (tmp_path / name).mkdir()
         write_sparse(tmp_path / name / "model.safetensors", layout)
     plan, _ = judge(tmp_path / "t", target_layout(target), target)
@@ -84,7 +84,7 @@ def test_qwen3_8b_and_its_draft_to_the_byte(tmp_path: Path) -> None:
     assert (len(plan.entries), plan.numel) == (399, 8_190_735_360)
     assert plan.checkpoint_bytes == resident_bytes(plan) == 16_381_470_720
     assert resident_bytes(plan, "float32") == 32_762_941_440
-    plan, _ = judge(tmp_path / "d", draft_layout(draft, 4096), draft, "draft")
+    plan, _ = judge(tmp_path / "d", draft_layout(draft), draft, "draft")
     assert plan is not None
     assert (plan.numel, resident_bytes(plan, "float16")) == (1_048_626_432, 2_097_252_864)
 
@@ -180,6 +180,51 @@ def test_head_of_another_family_is_refused(tmp_path: Path) -> None:
     plan, outcome = judge_draft(tmp_path, draft_tensors(**dspark), **dspark)
     assert plan is not None
     assert "markov_head.markov_w1.weight" in [entry.name for entry in plan.entries]
+
+
+def test_tensors_name_the_family_they_belong_to(tmp_path: Path) -> None:
+    """A Domino head under a config that says DFlash."""
+    head = {"prefix_gru.weight_hh_l0": torch.zeros(2)}
+    _, outcome = judge_draft(tmp_path, draft_tensors() | head)
+    assert one(outcome, "SD403").endswith("a family that has such tensors is domino")
+    assert "domino" in outcome.findings[0].fix
+    (tmp_path / "other").mkdir()
+    _, outcome = judge_draft(tmp_path / "other", draft_tensors() | {"gru.weight": torch.zeros(2)})
+    assert one(outcome, "SD403").endswith("gru.weight")
+
+
+def test_a_table_of_ids_has_its_own_dtype(tmp_path: Path) -> None:
+    table = ExpectedTensor("d2t", (2,), ("2",), loaded=False, dtypes=("I64",))
+    layout = (ExpectedTensor("x", (2,), ("2",)), table)
+    for dtype, rules in ((torch.int64, ["SD416"]), (torch.int32, ["SD404", "SD416"])):
+        folder = tmp_path / str(dtype)
+        folder.mkdir()
+        write_single(folder, {"x": torch.zeros(2), "d2t": torch.zeros(2, dtype=dtype)})
+        _, outcome = judge(folder, layout, make_target(dtype=None))
+        assert rules_of(outcome) == rules
+
+
+def test_another_spelling_of_a_name_is_the_same_tensor(tmp_path: Path) -> None:
+    layout = (ExpectedTensor("layers.0.x", (2,), ("2",)), ExpectedTensor("y", (2,), ("2",)))
+    write_single(tmp_path, {"midlayer.x": torch.zeros(2), "y": torch.zeros(2)})
+    inventory, _ = read_inventory("target", tmp_path)
+    assert inventory is not None
+    config = make_reading(make_target(dtype=None))
+    plan, outcome = judge_tensors(inventory, layout, config, (("midlayer.", "layers.0."),))
+    assert outcome.findings == ()
+    assert plan is not None
+    assert {entry.name for entry in plan.entries} == {"layers.0.x", "y"}
+    assert rules_of(judge_tensors(inventory, layout, config)[1]) == ["SD402", "SD403"]
+
+
+def test_a_spelling_that_is_taken_is_another_tensor(tmp_path: Path) -> None:
+    layout = (ExpectedTensor("layers.0.x", (2,), ("2",)),)
+    write_single(tmp_path, {"midlayer.x": torch.zeros(2), "layers.0.x": torch.zeros(2)})
+    inventory, _ = read_inventory("target", tmp_path)
+    assert inventory is not None
+    config = make_reading(make_target(dtype=None))
+    _, outcome = judge_tensors(inventory, layout, config, (("midlayer.", "layers.0."),))
+    assert rules_of(outcome) == ["SD403"]
 
 
 def test_confidence_head_that_the_config_promises(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_qwen3_8b_has_the_published_size() -> None:
 
 def test_its_dflash_draft_has_the_published_size() -> None:
     changes = {**DRAFT_4B, "hidden_size": 4096, "intermediate_size": 12288}
-    layout = draft_layout(make_draft(**changes), 4096)
+    layout = draft_layout(make_draft(**changes))
     assert len(layout) == 58
     assert sum(prod(tensor.shape) for tensor in layout) == 1_048_626_432
 
@@ -45,13 +45,13 @@ def test_loaded_target_tensors_are_the_parameters_of_the_module(tied: bool) -> N
 @pytest.mark.parametrize("changes", [{}, {**DSPARK, "markov_rank": 4}])
 def test_loaded_draft_tensors_are_the_parameters_of_the_module(changes: dict[str, object]) -> None:
     draft = make_draft(**changes)
-    loaded = {t.name: t.shape for t in draft_layout(draft, 8) if t.loaded}
+    loaded = {t.name: t.shape for t in draft_layout(draft) if t.loaded}
     parameters = {n: tuple(p.shape) for n, p in build_drafter(draft, 8).named_parameters()}
     assert loaded == parameters
 
 
 def test_fc_takes_the_width_of_the_target() -> None:
-    assert shapes(draft_layout(make_draft(), 10))["fc.weight"] == [8, 3 * 10]
+    assert shapes(draft_layout(make_draft(target_hidden_size=10)))["fc.weight"] == [8, 3 * 10]
 
 
 def test_terms_name_the_fields_of_each_dimension() -> None:
@@ -63,19 +63,19 @@ def test_terms_name_the_fields_of_each_dimension() -> None:
 
 
 def test_confidence_head_is_asked_for_only_where_the_config_has_one() -> None:
-    plain = {t.name: t for t in draft_layout(make_draft(schema_id="flat"), 8)}
+    plain = {t.name: t for t in draft_layout(make_draft(schema_id="flat"))}
     assert not [name for name in plain if name.startswith("confidence_head")]
-    dspark = {t.name: t for t in draft_layout(make_draft(**{**DSPARK, "markov_rank": 4}), 8)}
+    dspark = {t.name: t for t in draft_layout(make_draft(**{**DSPARK, "markov_rank": 4}))}
     weight = dspark["confidence_head.proj.weight"]
     assert (weight.shape, weight.needed, weight.loaded) == ((1, 12), True, False)
     narrow = {**DSPARK, "markov_rank": 4, "confidence_head_with_markov": False}
-    weight = {t.name: t for t in draft_layout(make_draft(**narrow), 8)}[weight.name]
+    weight = {t.name: t for t in draft_layout(make_draft(**narrow))}[weight.name]
     assert weight.shape == (1, 8)
 
 
 def test_only_flat_drafts_may_ship_the_targets_embedding() -> None:
-    nested = shapes(draft_layout(make_draft(), 8))
-    flat = shapes(draft_layout(make_draft(schema_id="flat"), 8))
+    nested = shapes(draft_layout(make_draft()))
+    flat = shapes(draft_layout(make_draft(schema_id="flat")))
     assert flat.keys() - nested.keys() == {"embed_tokens.weight", "lm_head.weight"}
 
 

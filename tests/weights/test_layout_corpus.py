@@ -18,7 +18,7 @@ from tests.weights.make import DRAFT_4B, DSPARK, make_draft
 )
 def test_layout_equals_a_published_header(file: str, changes: dict[str, object]) -> None:
     header = json.loads(corpus_file(f"tensors/{file}").read_text())
-    layout = draft_layout(make_draft(**{**DRAFT_4B, **changes}), 2560)
+    layout = draft_layout(make_draft(**{**DRAFT_4B, **changes}))
     assert {t.name: list(t.shape) for t in layout} == {
         name: entry["shape"] for name, entry in header.items()
     }

@@ -70,7 +70,7 @@ def test_drafts_fit_the_target(cache: Path, name: str, left: list[str]) -> None:
     assert not (draft.outcome + ensure_servable(draft, "auto") + pair).findings
     inventory, files = read_inventory("draft", folder)
     assert inventory is not None
-    layout = draft_layout(draft.reading.record, 512)
+    layout = draft_layout(draft.reading.record)
     plan, tensors = judge_tensors(inventory, layout, draft.reading)
     assert plan is not None
     assert rules_of(files + tensors) == left

@@ -1,59 +1,48 @@
 """The drafter families, in the order in which their evidence is weighed.
 
-A new family is one module with a FAMILY and one line here. An earlier family's claim wins:
-DSpine first, since every other reader would drop its bridge without a word; then what names
-itself; then DFlash's relatives, each before the family whose config it extends.
+A new family is one module with a FAMILY (or several FAMILIES) and one line here. An earlier
+family's claim wins: DSpine first, since every other reader would drop its bridge without a word;
+then what names itself; then DFlash's relatives, each before the family whose config it extends.
 """
 
-from server.config.families import (
-    dflare_angelspec,
-    dflare_nested,
-    dflash2,
-    dflash_angelspec,
-    dflash_flat,
-    dflash_nested,
-    dfly,
-    domino,
-    draft_model,
-    dspark_angelspec,
-    dspark_flat,
-    dspark_hybrid,
-    dspark_modelopt,
-    dspark_nested,
-    dspine,
-    eagle,
-    eagle3,
-    jetspec,
-    medusa,
-    mtp,
-    p_eagle,
-    speculators,
-)
+from importlib import import_module
+
 from server.config.families.model import Claim, DraftFile, Family
 
-FAMILIES: tuple[Family, ...] = (
-    dspine.FAMILY,
-    *speculators.FAMILIES,
-    dflash2.FAMILY,
-    domino.FAMILY,
-    dspark_modelopt.FAMILY,
-    dspark_nested.FAMILY,
-    dspark_hybrid.FAMILY,
-    dfly.FAMILY,
-    dflare_nested.FAMILY,
-    dflare_angelspec.FAMILY,
-    jetspec.FAMILY,
-    dspark_flat.FAMILY,
-    dspark_angelspec.FAMILY,
-    dflash_flat.FAMILY,
-    dflash_angelspec.FAMILY,
-    dflash_nested.FAMILY,
-    p_eagle.FAMILY,
-    eagle3.FAMILY,
-    medusa.FAMILY,
-    mtp.FAMILY,
-    eagle.FAMILY,
-    draft_model.FAMILY,
+_MODULES = (
+    "dspine",
+    "dspine_specforge",
+    "speculators",
+    "dflash2",
+    "domino",
+    "hspec",
+    "dspark_modelopt",
+    "dspark_nested",
+    "dspark_hybrid",
+    "dfly",
+    "dflare_nested",
+    "dflare_angelspec",
+    "jetspec",
+    "dspark_flat",
+    "dspark_angelspec",
+    "dflash_flat",
+    "dflash_angelspec",
+    "dflash_nested",
+    "p_eagle",
+    "eagle3",
+    "medusa",
+    "mtp",
+    "eagle",
+    "draft_model",
 )
+
+
+def _families_in(name: str) -> tuple[Family, ...]:
+    module = import_module(f"{__name__}.{name}")
+    several: tuple[Family, ...] = getattr(module, "FAMILIES", ())
+    return several or (module.FAMILY,)
+
+
+FAMILIES: tuple[Family, ...] = tuple(family for name in _MODULES for family in _families_in(name))
 
 __all__ = ["FAMILIES", "Claim", "DraftFile", "Family"]

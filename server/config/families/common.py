@@ -13,20 +13,13 @@ from server.config.backbone import (
     uncomputed,
 )
 from server.config.checks import Check, Reading, run_checks
-from server.config.families.keys import CAUSAL_KEYS, WINDOW_KEYS
+from server.config.families.keys import CAUSAL_KEYS, COMPUTED, WINDOW_KEYS
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, given, pick_one, read_record
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
 from server.config.values import pointer, same, shorten
-from server.findings import Finding, JsonValue, Outcome
-
-# Keys that change the arithmetic of a block drafter, with the value that is computed here.
-_COMPUTED: Mapping[str, JsonValue] = {
-    "output_multiplier": 1,
-    "input_embedding_scale": 1,
-    "use_aux_hidden_state": True,
-}
+from server.findings import Finding, Outcome
 
 
 class Subject(NamedTuple):
@@ -37,19 +30,29 @@ class Subject(NamedTuple):
     lowest_layer_id: int = 0
 
 
-def pick_draft(file: DraftFile, family: str, schema_id: str) -> dict[str, Picked]:
+def pick_draft(file: DraftFile) -> dict[str, Picked]:
     """The fields that every block drafter states. A fact may stand at either level."""
     picked = pick_backbone(file.raw, file.source)
-    picked["family"], picked["schema_id"] = given(family), given(schema_id)
-    for name in ("mask_token_id", "target_layer_ids"):
-        picked[name] = pick_one(name, file.source, file.inner(name), file.top(name))
+    picked |= pick_either(file, "mask_token_id", "target_layer_ids")
     picked["block_size"] = pick_one(
         "block_size", file.source, file.top("block_size"), file.inner("block_size")
     )
     depth = (file.top("num_target_layers"), file.inner("num_target_layers"))
     other = file.top("target_num_hidden_layers")
     picked["num_target_layers"] = pick_one("num_target_layers", file.source, *depth, other)
+    for name in ("target_hidden_size", "target_model_type"):
+        picked[name] = file.top(name)
     return picked
+
+
+def pick_either(file: DraftFile, *names: str) -> dict[str, Picked]:
+    """Fields that may stand inside dflash_config or at the top level; both must agree."""
+    return {n: pick_one(n, file.source, file.inner(n), file.top(n)) for n in names}
+
+
+def given_names(family: str, schema_id: str) -> dict[str, Picked]:
+    """The two fields that the claim decided."""
+    return {"family": given(family), "schema_id": given(schema_id)}
 
 
 def given_layout(layout: AnchorLayout, *faults: Finding) -> Picked:
@@ -59,7 +62,7 @@ def given_layout(layout: AnchorLayout, *faults: Finding) -> Picked:
 
 def read_draft_record(file: DraftFile, picked: Mapping[str, Picked]) -> Reading[BlockDraft]:
     """Validate the picked fields; see `server.config.fields.read_record`."""
-    return read_record(BlockDraft, picked, file.source.role, file.source.file)
+    return read_record(BlockDraft, picked, file.source)
 
 
 def judge_draft(subject: Subject, *extra: Check[Subject]) -> Reading[BlockDraft]:
@@ -126,7 +129,12 @@ def _mask_range(subject: Subject) -> Iterator[Finding]:
     if mask >= size:
         message = f"draft mask_token_id is {mask}, draft vocab_size is {size}"
         source, where = subject.file.source, _pointer(subject, "mask_token_id")
-        yield finding("SD108", message, source.at(where, mask), source.at("/vocab_size", size))
+        yield finding(
+            "SD108",
+            message,
+            source.at(where, mask),
+            source.at(_pointer(subject, "vocab_size"), size),
+        )
 
 
 def _mask_overlap(subject: Subject) -> Iterator[Finding]:
@@ -148,7 +156,7 @@ def _width(subject: Subject) -> Iterator[Finding]:
 
 def _factors(subject: Subject) -> Iterator[Finding]:
     file = subject.file
-    places = [(place, value) for key, value in _COMPUTED.items() for place in file.both(key)]
+    places = [(place, value) for key, value in COMPUTED.items() for place in file.both(key)]
     # At the top level it is a key of the decoder, and judged there.
     places.append((file.inner("final_logit_softcapping"), None))
     for place, computed in places:
@@ -175,14 +183,17 @@ def _pointer(subject: Subject, field: str) -> str:
     return subject.reading.pointers.get(field, "")
 
 
-# Every block drafter, then those without a bridge.
-COMMON: tuple[Check[Subject], ...] = (
-    Check("SD303", (), _backbone),
+# Every drafter, whoever serves it; then every block drafter here; then those without a bridge.
+FACTS: tuple[Check[Subject], ...] = (
     Check("SD116", ("target_layer_ids",), _ids_increase),
     Check("SD108", ("target_layer_ids",), _ids_range),
     Check("SD108", ("mask_token_id", "vocab_size"), _mask_range),
     Check("SD118", ("mask_token_id",), _mask_overlap),
-    Check("SD311", ("hidden_size",), _width),
+)
+COMMON: tuple[Check[Subject], ...] = (
+    Check("SD303", (), _backbone),
+    *FACTS,
+    Check("SD311", ("hidden_size", "target_hidden_size"), _width),
     Check("SD311", (), _factors),
 )
 PLAIN: tuple[Check[Subject], ...] = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from server.config.checks import Check, Reading
 from server.config.families.common import Subject
-from server.config.families.flat import claim_flat, has_markov_head, read_flat
+from server.config.families.flat import TENSORS, claim_flat, has_markov_head, read_flat
 from server.config.families.model import Claim, DraftFile, Family
 from server.config.fields import Picked
 from server.config.records import BlockDraft
@@ -63,4 +63,4 @@ _CHECKS: tuple[Check[Subject], ...] = (
     Check("SD110", (), _rank_agrees),
 )
 
-FAMILY = Family(id="dflash", schema_id="flat", served=True, claim=claim, read=read)
+FAMILY = Family("dflash", "flat", served=True, claim=claim, read=read, tensors=TENSORS)

@@ -8,32 +8,36 @@ from collections.abc import Iterator, Mapping
 
 from server.config.backbone import differs
 from server.config.checks import Check, Reading
+from server.config.families.block import BLOCK_NEEDS, block_tensors
 from server.config.families.common import (
     Subject,
     given_layout,
+    given_names,
     judge_draft,
     pick_draft,
     read_draft_record,
 )
 from server.config.families.keys import ignored_top, unknown_nested
 from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
-from server.config.families.model import Claim, DraftFile, Family
+from server.config.families.model import Claim, DraftFile, Family, fault
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
+from server.config.tensors import Tensors
 from server.config.values import shorten
 from server.findings import Finding
 
 _ZLAB, _ANGELSLIM = "DFlashDraftModel", "QwenDFlashDraftModel"
+_MUSE = "MuseGlimmerAssistantModel"  # the one public DFlash draft without DFlash in its name
 ARCHITECTURES = (_ZLAB, _ANGELSLIM)
 _NESTED_FACTS = ("mask_token_id", "target_layer_ids")
 
 
 def claim(file: DraftFile) -> Claim:
-    """A known architecture, a dflash_config object, and no key of another family."""
+    """An architecture *DFlash*, a dflash_config object, and no key of another family."""
     names, config = file.top("architectures"), file.top("dflash_config")
-    if file.architecture not in ARCHITECTURES:
-        wanted = " or ".join(ARCHITECTURES)
-        return Claim(reason=f"architectures is {shorten(names.value)}, {wanted} is needed")
+    name = file.architecture or ""
+    if "DFlash" not in name and name != _MUSE:
+        return Claim(reason=f"architectures is {shorten(names.value)}, *DFlash* is needed")
     if not isinstance(config.value, Mapping):
         return Claim(reason=f"dflash_config is {config.shown}, an object is needed")
     marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
@@ -45,7 +49,7 @@ def claim(file: DraftFile) -> Claim:
 
 def read(file: DraftFile) -> Reading[BlockDraft]:
     """Read every field and judge the file by itself; see `Reading`."""
-    picked = pick_draft(file, FAMILY.id, FAMILY.schema_id)
+    picked = pick_draft(file) | given_names(FAMILY.id, FAMILY.schema_id)
     picked["layout"] = given_layout(AnchorLayout.DROP, *_layout_faults(file))
     return judge_draft(Subject(file, read_draft_record(file, picked)), *_KEYS)
 
@@ -71,9 +75,19 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
         yield finding("SD304", message, *where)
 
 
+def _architecture(subject: Subject) -> Iterator[Finding]:
+    # Others (DFlashLagunaForCausalLM) differ in their decoder layers or tensor names.
+    names = subject.file.top("architectures")
+    if subject.file.architecture not in ARCHITECTURES:
+        need = f"{' or '.join(ARCHITECTURES)} is served"
+        yield fault("SD303", subject.file, names, need)
+
+
 _KEYS: tuple[Check[Subject], ...] = (
+    Check("SD303", (), _architecture),
     Check("SD109", (), lambda subject: unknown_nested(subject.file)),
     Check("SD111", (), lambda subject: ignored_top(subject.file)),
 )
 
-FAMILY = Family(id="dflash", schema_id="nested", served=True, claim=claim, read=read)
+_TENSORS = Tensors(BLOCK_NEEDS, block_tensors)
+FAMILY = Family("dflash", "nested", served=True, claim=claim, read=read, tensors=_TENSORS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from server.config.checks import Check, Reading
 from server.config.families.common import Subject
-from server.config.families.flat import claim_flat, has_markov_head, read_flat
+from server.config.families.flat import TENSORS, claim_flat, has_markov_head, read_flat
 from server.config.families.model import Claim, DraftFile, Family, fault
 from server.config.records import BlockDraft
 from server.findings import Finding
@@ -45,4 +45,5 @@ _CHECKS: tuple[Check[Subject], ...] = (
     Check("SD305", (), _head_type),
 )
 
-FAMILY = Family(id="dspark", schema_id="flat", served=True, claim=claim, read=read)
+_TENSORS = TENSORS._replace(marks=("markov_head.", "confidence_head."))
+FAMILY = Family("dspark", "flat", served=True, claim=claim, read=read, tensors=_TENSORS)

@@ -11,6 +11,7 @@ from server.config.checks import Check, Reading
 from server.config.families.common import (
     Subject,
     given_layout,
+    given_names,
     judge_bridged,
     pick_draft,
     read_draft_record,
@@ -43,7 +44,7 @@ def claim(file: DraftFile) -> Claim:
 
 def read(file: DraftFile) -> Reading[BlockDraft]:
     """Read the DFlash fields, and judge the file by DFlash's rules and by DSpine's own."""
-    picked = pick_draft(file, FAMILY.id, FAMILY.schema_id)
+    picked = pick_draft(file) | given_names(FAMILY.id, FAMILY.schema_id)
     picked["layout"] = given_layout(AnchorLayout.DROP)
     picked["uses_dspine"] = given(True)
     reading = read_draft_record(file, picked)

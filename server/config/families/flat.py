@@ -8,9 +8,17 @@ anchor's own position predicts the first draft. num_anchors is the marker of tha
 from collections.abc import Iterator
 
 from server.config.checks import Check, Reading
+from server.config.families.block import (
+    BLOCK_NEEDS,
+    block_tensors,
+    confidence_tensors,
+    markov_tensors,
+    shipped_tables,
+)
 from server.config.families.common import (
     Subject,
     given_layout,
+    given_names,
     judge_draft,
     pick_draft,
     read_draft_record,
@@ -21,6 +29,7 @@ from server.config.families.model import Claim, DraftFile, fault
 from server.config.fields import Picked
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
+from server.config.tensors import ExpectedTensor, Tensors
 from server.config.values import same, shorten
 from server.findings import Finding
 
@@ -52,11 +61,22 @@ def read_flat(
     file: DraftFile, family: str, extra: dict[str, Picked], *checks: Check[Subject]
 ) -> Reading[BlockDraft]:
     """Read every field and judge the file by itself; `extra` are the family's own fields."""
-    picked = pick_draft(file, family, "flat") | extra
+    picked = pick_draft(file) | given_names(family, "flat") | extra
     picked |= {name: file.top(name) for name in _HEADS}
     picked["layout"] = given_layout(AnchorLayout.FIRST, *_layout_faults(file))
     subject = Subject(file, read_draft_record(file, picked), lowest_layer_id=_EMBEDDING)
     return judge_draft(subject, *_CHECKS, *checks)
+
+
+def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+    yield from block_tensors(draft)
+    yield from markov_tensors(draft)
+    if draft.markov_rank or draft.enable_confidence_head:
+        yield from confidence_tensors(draft)
+    yield from shipped_tables(draft)
+
+
+TENSORS = Tensors((*BLOCK_NEEDS, "markov_rank", "markov_head_type", *_HEADS), _tensors)
 
 
 def _layout_faults(file: DraftFile) -> Iterator[Finding]:

@@ -4,7 +4,7 @@ Inside dflash_config an unknown key is refused (SD109): every key there may chan
 arithmetic. At the top level it is told and ignored (SD111), or refused under --strict.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from server.config.backbone import BACKBONE_KEYS, INERT_KEYS
 from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
@@ -22,10 +22,21 @@ WINDOW_KEYS = (
     *("use_swa", "swa_window_size", "swa_layer_pattern"),
     *("draft_sliding_window", "sliding_window_non_causal"),
 )
+# Keys that change the arithmetic of a block drafter, with the value that is computed here.
+COMPUTED: Mapping[str, JsonValue] = {
+    "output_multiplier": 1,
+    "input_embedding_scale": 1,
+    "use_aux_hidden_state": True,
+    # MiMo's drafts; gated fusion of AngelSpec and of a fork of speculators.
+    "attention_sink_bias": False,
+    "attention_value_scale": 1,
+    "backbone_rotary_base": None,
+    "fusion_type": "concat_fc",
+    "gate_temperature": None,
+}
 _EITHER_LEVEL = (
     *("mask_token_id", "target_layer_ids", "block_size", "num_target_layers", "num_anchors"),
-    *("output_multiplier", "input_embedding_scale", "use_aux_hidden_state", "sample_from_anchor"),
-    *(*CAUSAL_KEYS, *WINDOW_KEYS),
+    *("sample_from_anchor", *COMPUTED, *CAUSAL_KEYS, *WINDOW_KEYS),
 )
 # The keys of dflash_config that a block drafter's reader looks at.
 NESTED_KEYS = frozenset((*_EITHER_LEVEL, "final_logit_softcapping"))
@@ -36,7 +47,7 @@ _TOP_READ = BACKBONE_KEYS | frozenset(
     (
         *("architectures", "model_type", "dflash_config", "markov_rank", "markov_head_type"),
         *("enable_confidence_head", "confidence_head_with_markov", "bos_token_id", "eos_token_id"),
-        *("target_hidden_size", "target_num_hidden_layers"),
+        *("target_hidden_size", "target_num_hidden_layers", "target_model_type"),
         *_EITHER_LEVEL,
     )
 )
@@ -44,7 +55,7 @@ _TOP_READ = BACKBONE_KEYS | frozenset(
 _TOP_INERT = INERT_KEYS | frozenset(
     (
         *("tie_word_embeddings", "loss_decay_gamma", "attention_backend", "mask_token"),
-        *("gradient_checkpointing", "target_model_type", "target_model_name_or_path"),
+        *("gradient_checkpointing", "target_model_name_or_path"),
     )
 )
 

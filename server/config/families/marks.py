@@ -47,19 +47,14 @@ MARKS: tuple[Mark, ...] = (
     Mark("use_confidence_head", (False,)),
     # DSpark inside a target
     Mark("dspark_*"),
-    # DFlare, gated fusion, DFly
+    # DFlare, DFly
     Mark("model_arch", ("dflash",)),
-    Mark("fusion_type", ("concat_fc",)),
-    Mark("gate_temperature"),
     Mark("layer_fusion_*"),
     Mark("enable_hidden_correction", (False,)),
     Mark("hidden_correction_*"),
-    # JetSpec, a causal block, MiMo
+    # JetSpec, a causal block
     Mark("causal_head", (False,)),
     Mark("draft_block_causal", (False,), levels="nested"),
-    Mark("attention_sink_bias", (False,)),
-    Mark("attention_value_scale", (1,)),
-    Mark("backbone_rotary_base"),
     # EAGLE-3, P-EAGLE
     Mark("draft_vocab_size"),
     Mark("eagle_*"),

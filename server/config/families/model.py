@@ -8,6 +8,7 @@ from server.config.checks import Reading
 from server.config.fields import Picked, pick
 from server.config.records import BlockDraft
 from server.config.rules import finding
+from server.config.tensors import Tensors
 from server.config.values import Source
 from server.findings import Finding, JsonValue, Location
 
@@ -16,11 +17,15 @@ _EMPTY: Mapping[str, JsonValue] = {}
 
 
 class DraftFile(NamedTuple):
-    """A draft's config.json, raw. `strict` turns ignored keys into errors."""
+    """A draft's config.json, raw. `strict` turns ignored keys into errors.
+
+    `tensors` are the names in the safetensors headers, where they were read (see `Draft`).
+    """
 
     raw: Mapping[str, JsonValue]
     source: Source
     strict: bool = False
+    tensors: frozenset[str] | None = None
 
     @property
     def nested(self) -> Mapping[str, JsonValue]:
@@ -81,9 +86,10 @@ class Claim(NamedTuple):
 class Family(NamedTuple):
     """One drafter family in one on-disk schema.
 
-    `claim` looks at keys and values only, never at a path or a name of a file. `read` is
-    called for a claimed file only; it reports every fault of the file in one pass. It is None
-    for a family that is refused by its name alone.
+    `claim` looks at keys and values (and at tensors, where no key can tell), never at a path or a
+    name of a file. `read` is called for a claimed file only; it reports every fault of the file
+    in one pass, and is None where no algorithm is named. `tensors` is None where they are not
+    publicly known.
     """
 
     id: str
@@ -91,3 +97,4 @@ class Family(NamedTuple):
     served: bool
     claim: Callable[[DraftFile], Claim]
     read: Callable[[DraftFile], Reading[BlockDraft]] | None
+    tensors: Tensors | None = None

@@ -98,22 +98,24 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD211",
         name="attention-geometry-mismatch",
-        summary="the draft's num_attention_heads, num_key_value_heads and head_dim equal the "
-        "target's (a limit of this server: the family allows others)",
-        why="drafts with an attention geometry of their own exist and are sound; this server "
-        "serves only those that have the target's",
-        fix="use a draft whose attention geometry is the target's",
+        summary="a draft whose num_attention_heads, num_key_value_heads or head_dim are not the "
+        "target's is told",
+        why="some servers refuse such a draft, for a limit of their own loaders; this one gives "
+        "the draft a KV cache of its own shape, so it is served, and worth a look when few of its "
+        "tokens are accepted",
+        fix="nothing has to be done when the draft was trained for this target",
         source=f"{_PEGAINFER}; z-lab/Qwen3.8-27B-DFlash2 is a public draft that differs",
+        severity=Severity.NOTE,
     ),
     Rule(
         id="SD212",
         name="captured-count-differs",
-        summary="the draft captures as many target layers as it has layers (a limit of this "
-        "server: the family allows others)",
-        why="drafts that capture more or fewer layers than they have exist and are sound (5 for 8, "
-        "say); this server serves only those with one for each",
-        fix="use a draft with one captured target layer for each of its layers",
+        summary="a draft that captures more or fewer target layers than it has layers is told",
+        why="some servers ask for one captured layer per draft layer; here the width of fc.weight "
+        "follows the captured layers alone, so that 5 for 8, say, is served",
+        fix="nothing has to be done when fc.weight has the width that target_layer_ids implies",
         source=f"{_PEGAINFER}; z-lab/Qwen3.5-35B-A3B-DFlash is a public draft that differs",
+        severity=Severity.NOTE,
     ),
     Rule(
         id="SD213",
@@ -125,5 +127,35 @@ RULES: tuple[Rule, ...] = (
         fix="compare the acceptance length with the one its trainer reports",
         source="z-lab/dflash dflash/model.py; transformers Qwen3Model (hidden_states)",
         severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD214",
+        name="mask-id-is-special-token",
+        summary="the draft's mask_token_id is neither an end nor a begin token of the target",
+        why="a position that holds such a token looks like one that is still to be drafted; text "
+        "around it is drafted badly",
+        fix="compare mask_token_id with the one its trainer added to the tokenizer",
+        source="z-lab/dflash dflash/model.py (the mask token is one that no text holds)",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD215",
+        name="draft-vocabulary-larger",
+        summary="a draft with a head of its own has at most as many rows as the target's "
+        "vocabulary",
+        why="a reduced vocabulary is mapped to the target's ids row by row; a row beyond the "
+        "target's last id proposes a token that does not exist",
+        fix="use a draft trained for this target",
+        source="pegainfer-project/pegainfer pegainfer-qwen3/src/eagle3/loading.rs",
+    ),
+    Rule(
+        id="SD216",
+        name="target-model-type-mismatch",
+        summary="the target_model_type that a draft states is the target's model_type",
+        why="the trainer wrote down for which kind of model the draft was made; a model of another "
+        "kind has other hidden states, even where all sizes agree",
+        fix="use a draft trained for this target",
+        source="sgl-project/SpecForge configs/gemma3-1b-eagle3.json; "
+        "Tencent/AngelSlim configs (target_model_type)",
     ),
 )

@@ -68,10 +68,6 @@ MARKS: list[tuple[str, Any, Any]] = [
     ("selector_top_k", 16, None),
     ("selector_something_new", 16, None),
     ("causal_head", True, False),
-    ("attention_sink_bias", True, False),
-    ("attention_value_scale", 0.5, 1),
-    ("backbone_rotary_base", 10000, None),
-    ("fusion_type", "gated", "concat_fc"),
     ("enable_hidden_correction", True, False),
     ("model_arch", "dflare", "dflash"),
     ("speculators_model_type", "dflash", None),
@@ -82,7 +78,6 @@ MARKS: list[tuple[str, Any, Any]] = [
     ("mtp_num_hidden_layers", 1, None),
     ("num_nextn_predict_layers", 1, 0),
     ("pard_token", 1, None),
-    ("gate_temperature", 1.0, None),
     ("layer_fusion_weights", [1], None),
     ("norm_before_residual", True, False),
     ("norm_before_fc", True, False),
@@ -118,14 +113,43 @@ def test_foreign_mark_at_either_level_is_not_dflash(
     draft = judge(NESTED, {level + key: foreign})
     named = NAMED.get(level + key)
     named = foreign if named == "*" else named
-    assert (draft.family, draft.reading) == (named or UNKNOWN, None)
+    assert draft.family == (named or UNKNOWN)
     assert f"/{level}{key}" in [place.pointer for place in draft.evidence]
-    assert refusals(draft) == ["SD312" if named else "SD302"]
+    assert refusals(draft)[0] == ("SD312" if named else "SD302")
     if not named:
         assert f"/{level}{key}" in draft.candidates["dflash (nested)"]
     plain = judge(NESTED, {level + key: inert})
     assert (plain.family, plain.schema_id) == ("dflash", "nested")
     assert rules_of(plain) == []
+
+
+# (key, value that is not computed, value that states plain DFlash): the family stays DFlash.
+UNCOMPUTED: list[tuple[str, Any, Any]] = [
+    ("attention_sink_bias", True, False),
+    ("attention_value_scale", 0.5, 1),
+    ("backbone_rotary_base", 10000, None),
+    ("fusion_type", "gated", "concat_fc"),
+    ("gate_temperature", 1.0, None),
+]
+
+
+@pytest.mark.parametrize("level", ["", "dflash_config/"])
+@pytest.mark.parametrize(("key", "other", "computed"), UNCOMPUTED)
+def test_dflash_with_another_arithmetic_is_dflash_and_refused(
+    key: str, other: object, computed: object, level: str
+) -> None:
+    draft = judge(NESTED, {level + key: other})
+    assert (draft.family, draft.schema_id) == ("dflash", "nested")
+    assert refusals(draft) == ["SD311"]
+    assert finding_of(draft, "SD311").locations[0].pointer == f"/{level}{key}"
+    assert rules_of(judge(NESTED, {level + key: computed})) == []
+
+
+@pytest.mark.parametrize("name", ["DFlashLagunaForCausalLM", "MuseGlimmerAssistantModel"])
+def test_dflash_over_other_decoders_is_dflash_and_refused(name: str) -> None:
+    draft = judge(NESTED, {"architectures": [name]})
+    assert (draft.family, refusals(draft)) == ("dflash", ["SD303"])
+    assert name in finding_of(draft, "SD303").message
 
 
 def test_causal_block_without_a_bridge_is_unknown() -> None:
@@ -154,8 +178,8 @@ def test_reason_for_not_claiming(base: Raw, changes: Raw, reason: str) -> None:
 
 def test_flat_file_beside_a_nested_one_is_not_flat() -> None:
     hybrid = judge(DSPARK, {"dflash_config": {"mask_token_id": 5}})
-    assert (hybrid.family, hybrid.schema_id, hybrid.reading) == ("dspark", "hybrid", None)
-    assert refusals(hybrid) == ["SD312"]
+    assert (hybrid.family, hybrid.schema_id) == ("dspark", "hybrid")
+    assert refusals(hybrid)[0] == "SD312"
     assert judge(FLAT, {"dflash_config": {"mask_token_id": 5}}).family == UNKNOWN
     assert judge(DSPARK, {"dflash_config": None}).schema_id == "flat"
 
@@ -172,9 +196,9 @@ def test_unlisted_key_does_not_change_the_family() -> None:
 
 
 def test_unknown_family_quotes_architecture_and_deciding_keys() -> None:
-    draft = judge(NESTED, {"dflash_config/fusion_type": "gated", "model_type": "x"})
+    draft = judge(NESTED, {"dflash_config/use_confidence_head": True, "model_type": "x"})
     (found,) = ensure_servable(draft, "auto").findings
-    for words in ('["DFlashDraftModel"]', 'dflash_config.fusion_type is "gated"', '"x"'):
+    for words in ('["DFlashDraftModel"]', "dflash_config.use_confidence_head is true", '"x"'):
         assert words in found.message
 
 

@@ -1,0 +1,60 @@
+"""The tensors that DFlash and its relatives share, stated once for all of them.
+
+Sources: z-lab/dflash dflash/model.py, deepseek-ai/DeepSpec deepspec/modeling/dspark.
+"""
+
+from collections.abc import Iterator
+
+from server.config.records import BlockDraft
+from server.config.tensors import FC_COLUMNS, ExpectedTensor, decoder_layers, expect
+
+GEOMETRY = (
+    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
+    *("num_key_value_heads", "head_dim", "vocab_size"),
+)
+BLOCK_NEEDS = (*GEOMETRY, "target_layer_ids")
+
+
+def block_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+    """The backbone: fc.weight [H, captured * H_target], two norms, decoder layers."""
+    yield expect(draft, "fc.weight", "hidden_size", FC_COLUMNS)
+    yield expect(draft, "hidden_norm.weight", "hidden_size")
+    yield from decoder_layers(draft)
+    yield expect(draft, "norm.weight", "hidden_size")
+
+
+def shipped_tables(draft: BlockDraft, head_rows: str = "vocab_size") -> Iterator[ExpectedTensor]:
+    """Frozen copies of the target's embedding and head, which a draft may ship."""
+    tables = (("embed_tokens.weight", "vocab_size"), ("lm_head.weight", head_rows))
+    for name, rows in tables:
+        yield expect(draft, name, rows, "hidden_size", needed=False, loaded=False)
+
+
+def markov_tensors(
+    draft: BlockDraft, prefix: str = "markov_head.", rows: str = "vocab_size"
+) -> Iterator[ExpectedTensor]:
+    """The Markov head: two tables, and what a gated or recurrent one adds. None for rank 0.
+
+    `rows` are those of the second table.
+    """
+    if not draft.markov_rank:
+        return
+    yield expect(draft, f"{prefix}markov_w1.weight", "vocab_size", "markov_rank")
+    yield expect(draft, f"{prefix}markov_w2.weight", rows, "markov_rank")
+    if draft.markov_head_type == "gated":
+        yield expect(draft, f"{prefix}gate_proj.weight", "markov_rank", "hidden_size+markov_rank")
+        yield expect(draft, f"{prefix}gate_proj.bias", "markov_rank")
+    if draft.markov_head_type == "rnn":
+        wide = ("3*markov_rank", "2*markov_rank+hidden_size")
+        yield expect(draft, f"{prefix}joint_proj.weight", *wide)
+        yield expect(draft, f"{prefix}joint_proj.bias", "3*markov_rank")
+
+
+def confidence_tensors(
+    draft: BlockDraft, name: str = "confidence_head.proj"
+) -> Iterator[ExpectedTensor]:
+    """The confidence head, which only predicts acceptance: shipped, and never loaded."""
+    width = "hidden_size+markov_rank" if draft.confidence_head_with_markov else "hidden_size"
+    needed = draft.enable_confidence_head
+    yield expect(draft, f"{name}.weight", "1", width, needed=needed, loaded=False)
+    yield expect(draft, f"{name}.bias", "1", needed=needed, loaded=False)
