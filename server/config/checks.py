@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from server.findings import Finding, Outcome, outcome_of, skipped
+from server.findings import Finding, JsonValue, Location, Outcome, outcome_of, skipped
 
 Subject = TypeVar("Subject")
 Record_co = TypeVar("Record_co", covariant=True)
@@ -36,6 +36,12 @@ class Reading(Generic[Record_co]):
     unresolved: Mapping[str, str]
     pointers: Mapping[str, str]
     outcome: Outcome
+
+
+def located(reading: Reading[Any], pointer: str | None, value: JsonValue) -> Location:
+    """Where a field was read; one without a pointer is not in the file, but has a default."""
+    source = None if pointer else "not in the file: the default of its format"
+    return Location(reading.role, reading.file, pointer or None, None, value, source)
 
 
 def run_checks(

@@ -52,6 +52,11 @@ class Picked(NamedTuple):
         """The key as messages name it: dflash_config.block_size."""
         return self.pointer.removeprefix("/").replace("/", ".")
 
+    def key(self, field: str) -> str:
+        """The key that the file has for `field`, where it is another than the record's."""
+        last = self.pointer.rpartition("/")[2]
+        return field if not last or last.isdigit() else last
+
     @property
     def shown(self) -> str:
         """The value as messages show it."""
@@ -142,12 +147,13 @@ def _picking_faults(
         if place.findings:
             yield name, (place.findings[0].rule, place.findings)
         elif not place.present and required:
-            message = f"{source.role} {name} is missing"
+            message = f"{source.role} {place.key(name)} is missing"
             yield name, ("SD105", (finding("SD105", message, source.near(place.pointer)),))
         elif isinstance(place.value, float) and not abs(place.value) < float("inf"):
             yield name, ("SD106", ())  # told by the JSON reader
         elif isinstance(place.value, list) and len(place.value) > _LIMIT_ITEMS:
-            message = f"{source.role} {name} has {len(place.value)} items, at most {_LIMIT_ITEMS}"
+            has = f"{source.role} {place.key(name)} has {len(place.value)} items"
+            message = f"{has}, at most {_LIMIT_ITEMS}"
             where = source.at(place.pointer, place.value)
             yield name, ("SD108", (finding("SD108", message, where),))
 
@@ -174,7 +180,8 @@ def _validation_faults(
 
 
 def _describe(error: "ErrorDetails", place: Picked, source: Source) -> Finding:
-    name = "/".join(map(str, error["loc"]))
+    field, *inside = map(str, error["loc"])
+    name = "/".join((place.key(field), *inside))
     where = place.pointer + pointer(*error["loc"][1:])
     value: JsonValue = error["input"]
     if error["type"] in _RANGE_TYPES and not isinstance(value, bool):

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from server.config.checks import Reading
+from server.config.checks import Reading, located
 from server.config.records import BlockDraft, TargetConfig
 from server.config.values import clip
 from server.findings import JsonValue, Location
@@ -92,5 +92,4 @@ def place(
     if item is not None:
         value = value[item]
         pointer = f"{pointer}/{item}" if pointer else pointer
-    source = None if pointer else "not in the file: the default of its format"
-    return Location(reading.role, reading.file, pointer or None, None, clip(value), source)
+    return located(reading, pointer, clip(value))

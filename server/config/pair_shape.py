@@ -184,6 +184,7 @@ def _same(*names: str) -> tuple[str, ...]:
     return tuple(f"{side}.{name}" for name in names for side in ("draft", "target"))
 
 
+_LAYERS = ("draft.target_layer_ids", "draft.num_hidden_layers")
 _IDS = ("draft.target_layer_ids", "target.num_hidden_layers")
 
 CHECKS: tuple[Check[Pair], ...] = (
@@ -192,8 +193,9 @@ CHECKS: tuple[Check[Pair], ...] = (
     Check("SD203", _same("vocab_size"), _vocabulary),
     Check("SD209", _IDS, _layer_ids),
     Check("SD210", ("draft.mask_token_id", "target.vocab_size"), _mask_id),
-    Check("SD211", _same(*_GEOMETRY), _attention_geometry),
-    Check("SD212", ("draft.target_layer_ids", "draft.num_hidden_layers"), _captured_count),
+    # Of block drafters alone: the others have one layer, whatever they capture.
+    Check("SD211", (*_same(*_GEOMETRY), "draft.block_size"), _attention_geometry),
+    Check("SD212", ("draft.block_size", *_LAYERS), _captured_count),
     Check("SD213", _IDS, _last_layer),
     Check("SD214", ("draft.mask_token_id",), _mask_is_special),
     Check("SD215", ("draft.draft_vocab_size", "target.vocab_size"), _draft_vocabulary),

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from server.config.checks import Reading
+from server.config.checks import Reading, located
 from server.config.geometry import DTYPE_BYTES
 from server.config.records import Backbone
 from server.config.rules import finding
@@ -130,7 +130,7 @@ def _missing(case: _Case) -> Iterator[Finding]:
     message = f"{case.role} checkpoint lacks {len(absent)} of {needed} tensors: {name_list(absent)}"
     where = Location(case.role, str(case.folder), value=name_list(absent))
     fix = None
-    if absent == ["lm_head.weight"]:
+    if absent == ["lm_head.weight"] and case.role == "target":
         fix = "set tie_word_embeddings true only if the model was trained so; else fetch it again"
     yield finding("SD402", message, where, fix=fix)
 
@@ -189,7 +189,7 @@ def _config_fields(config: Reading[Backbone], terms: str) -> Iterator[Location]:
         if field in config.pointers:
             value = getattr(config.partial, field)
             shown = list(value) if isinstance(value, tuple) else value
-            yield Location(config.role, config.file, config.pointers[field], value=shown)
+            yield located(config, config.pointers[field], shown)
 
 
 def _dtypes(case: _Case) -> Iterator[Finding]:

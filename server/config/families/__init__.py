@@ -13,6 +13,7 @@ _MODULES = (
     "dspine",
     "dspine_specforge",
     "speculators",
+    "lilicorr",
     "dflash2",
     "domino",
     "hspec",

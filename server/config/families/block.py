@@ -12,7 +12,7 @@ GEOMETRY = (
     *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
     *("num_key_value_heads", "head_dim", "vocab_size"),
 )
-BLOCK_NEEDS = (*GEOMETRY, "target_layer_ids")
+BLOCK_NEEDS = (*GEOMETRY, "target_layer_ids", "target_hidden_size")
 
 
 def block_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:

@@ -19,7 +19,7 @@ from server.config.fields import Picked, given, pick_one, read_record
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
 from server.config.values import pointer, same, shorten
-from server.findings import Finding, Outcome
+from server.findings import Finding, Outcome, outcome_of
 
 
 class Subject(NamedTuple):
@@ -86,6 +86,8 @@ def _judged(
     subject: Subject, found: Outcome, checks: tuple[Check[Subject], ...], waits: Mapping[str, str]
 ) -> Reading[BlockDraft]:
     reading = subject.reading
+    if "layout" not in reading.unresolved:
+        found += outcome_of("SD304", ())
     found += run_checks(checks, subject, {**reading.unresolved, **waits})
     return replace(reading, outcome=reading.outcome + found)
 

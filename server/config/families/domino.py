@@ -61,5 +61,5 @@ FAMILY = unserved(
     "nested",
     claim,
     Form(_pick, DominoDraft, _REQUIRED),
-    Tensors(_NEEDS, _tensors, marks=("prefix_gru.", "embed_proj.")),
+    Tensors(_NEEDS, _tensors, (("logit_head.", ""),), marks=("prefix_gru.", "embed_proj.")),
 )

@@ -1,10 +1,24 @@
 """DSpark with its Markov head at the top level, while mask token and layer ids stay nested.
 
-Layout anchor-drop, unlike the flat schema. Source: RadixArk/Kimi-K3-DSpark config.json.
+Layout anchor-drop, unlike the flat schema. Sources: RadixArk/Kimi-K3-DSpark config.json, the one
+public file of this form (a yarn rope); pegainfer-project/pegainfer
+pegainfer-k3/src/executor/dspark/mod.rs pins its fields and tensors.
 """
 
+from server.config.families.anchors import shown_layout
+from server.config.families.common import pick_draft, pick_either
+from server.config.families.form import Form, unserved
+from server.config.families.markov import (
+    MARKOV_CHECKS,
+    MARKOV_FIELDS,
+    REQUIRED,
+    TENSORS,
+    DSparkDraft,
+)
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import name_only, stated
+from server.config.families.named import stated
+from server.config.fields import Picked, pick
+from server.config.records import AnchorLayout
 
 
 def claim(file: DraftFile) -> Claim:
@@ -16,4 +30,14 @@ def claim(file: DraftFile) -> Claim:
     return Claim(reason="no top-level markov_rank beside nested mask_token_id, target_layer_ids")
 
 
-FAMILY = name_only("dspark", "hybrid", claim)
+def _pick(file: DraftFile) -> dict[str, Picked]:
+    picked = pick_draft(file) | pick_either(file, *MARKOV_FIELDS)
+    tables = ("rope_parameters", "rope_scaling")
+    if any(pick(file.raw, table, "rope_type").value == "yarn" for table in tables):
+        picked |= shown_layout(file, AnchorLayout.DROP)
+    return picked
+
+
+FAMILY = unserved(
+    "dspark", "hybrid", claim, Form(_pick, DSparkDraft, REQUIRED, MARKOV_CHECKS), TENSORS
+)

@@ -1,11 +1,40 @@
 """DSpark in SpecForge's nested schema: the Markov head's keys stand inside dflash_config.
 
 Layout anchor-drop, also after SpecForge's normaliser has rewritten the architecture to that of
-the flat schema. Source: sgl-project/SpecForge configs/qwen3-8b-dspark.json.
+the flat schema and has copied the keys to the top level. Sources: sgl-project/SpecForge
+configs/qwen3-8b-dspark.json, specforge/modeling/draft/dspark.py and dflash.py (attention modes),
+scripts/gates/normalize_dflash_export.py (copies that disagree).
 """
 
+from collections.abc import Iterator
+
+from server.config.checks import Check
+from server.config.families.anchors import shown_layout
+from server.config.families.common import Subject, pick_draft, pick_either
+from server.config.families.form import Form, unserved
+from server.config.families.markov import (
+    MARKOV_CHECKS,
+    MARKOV_FIELDS,
+    REQUIRED,
+    TENSORS,
+    DSparkDraft,
+)
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import equals, has_nested, name_only, stated
+from server.config.families.named import equals, has_nested, stated
+from server.config.families.relations import told
+from server.config.fields import Picked
+from server.config.records import AnchorLayout
+from server.findings import Finding
+
+_GROUPED, _FULL = "gqa", "mha"
+_OWN = ("attention_mode", "confidence_head_alpha")
+
+
+class NestedDSparkDraft(DSparkDraft):
+    """DSpark as SpecForge trains it. `confidence_head_alpha` weighs a loss, in training only."""
+
+    attention_mode: str | None = None
+    confidence_head_alpha: float | None = None
 
 
 def claim(file: DraftFile) -> Claim:
@@ -17,4 +46,40 @@ def claim(file: DraftFile) -> Claim:
     return Claim(places) if places else Claim(reason="no nested projector_type dspark, markov_rank")
 
 
-FAMILY = name_only("dspark", "nested", claim)
+def _pick(file: DraftFile) -> dict[str, Picked]:
+    picked = pick_draft(file) | pick_either(file, *MARKOV_FIELDS)
+    picked |= {name: file.inner(name) for name in _OWN}
+    if _latent(file):
+        # Latent attention has dimensions of its own, in place of these two.
+        del picked["num_key_value_heads"], picked["head_dim"]
+    if file.inner("projector_type").value == "dspark":
+        picked |= shown_layout(file, AnchorLayout.DROP)
+    return picked
+
+
+def _latent(file: DraftFile) -> bool:
+    """True when some layer has neither grouped nor full heads (mla, kda)."""
+    mode, modes = file.inner("attention_mode").value, file.inner("attention_modes").value
+    one = isinstance(mode, str) and mode.lower() not in (_GROUPED, _FULL)
+    return one or modes is not None
+
+
+def _head_counts(subject: Subject) -> Iterator[Finding]:
+    draft, mode = subject.reading.partial, subject.file.inner("attention_mode").value
+    heads, shared = draft.num_attention_heads, draft.num_key_value_heads
+    name = mode.lower() if isinstance(mode, str) else ""
+    if (name == _GROUPED and shared >= heads) or (name == _FULL and shared != heads):
+        message = (
+            f"draft attention_mode is {name}, num_key_value_heads is {shared} and "
+            f"num_attention_heads is {heads}"
+        )
+        fields = ("attention_mode", "num_key_value_heads", "num_attention_heads")
+        yield told(subject, "SD119", message, *fields)
+
+
+_HEADS = ("attention_mode", "num_attention_heads", "num_key_value_heads")
+_CHECKS = (*MARKOV_CHECKS, Check("SD119", _HEADS, _head_counts))
+
+FAMILY = unserved(
+    "dspark", "nested", claim, Form(_pick, NestedDSparkDraft, REQUIRED, _CHECKS), TENSORS
+)

@@ -4,9 +4,13 @@ SafeAILab's own files have an ordinary llama architecture, DeepSpec's no draft_v
 SafeAILab/EAGLE eagle/traineagle3/config.json, sgl-project/SpecForge configs/qwen3-8b-eagle3.json.
 """
 
+from server.config.families.eagle_fields import EagleDraft, pick_eagle3
+from server.config.families.eagle_tensors import EAGLE3_ALIASES, EAGLE3_NEEDS, eagle3_tensors
+from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import as_block_drafter, by_architecture, name_only, stated
+from server.config.families.named import as_block_drafter, by_architecture, stated
 from server.config.fields import Picked
+from server.config.tensors import Tensors
 
 _KEYS = (
     *("draft_vocab_size", "eagle_config", "ttt_length", "num_aux_hidden_states"),
@@ -31,4 +35,17 @@ def claim(file: DraftFile) -> Claim:
     return Claim(places) if places else Claim(reason=reason)
 
 
-FAMILY = name_only("eagle3", "flat", claim)
+_MARKS = ("midlayer.hidden_norm", "layers.0.hidden_norm")
+# Positions and rotary base are a head's own: public heads with 2048 positions serve longer targets.
+FAMILY = unserved(
+    "eagle3",
+    "flat",
+    claim,
+    Form(pick_eagle3, EagleDraft, ("hidden_size", "vocab_size")),
+    Tensors(
+        EAGLE3_NEEDS,
+        eagle3_tensors,
+        EAGLE3_ALIASES,
+        marks=_MARKS,
+    ),
+)

@@ -1,10 +1,24 @@
-"""JetSpec: a DFlash file whose head attends causally inside the block.
+"""JetSpec: a DFlash file whose head attends causally inside the block, and drafts a tree.
 
-Source: sgl-project/sglang issue 29524, vllm-project/speculators pull request 747.
+Its tensors are those of DFlash (91 for the 8 layers of JetSpec/jetspec-Qwen3.6-35B-A3B). No
+published code fixes how many of a block's positions are drafts. Sources: sgl-project/sglang issue
+29524, vllm-project/speculators pull request 747, NVIDIA-NeMo/Automodel pull request 2867.
 """
 
+from server.config.families.block import BLOCK_NEEDS, block_tensors
+from server.config.families.common import pick_draft
+from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import claim_any, name_only, stated
+from server.config.families.named import claim_any, stated
+from server.config.fields import Picked
+from server.config.records import BlockDraft
+from server.config.tensors import Tensors
+
+
+class JetSpecDraft(BlockDraft):
+    """A block draft with a causal head."""
+
+    causal_head: bool = True
 
 
 def claim(file: DraftFile) -> Claim:
@@ -12,4 +26,16 @@ def claim(file: DraftFile) -> Claim:
     return claim_any(stated(file.inner("causal_head"), plain=False), "nested causal_head")
 
 
-FAMILY = name_only("jetspec", "nested", claim)
+def _pick(file: DraftFile) -> dict[str, Picked]:
+    return pick_draft(file) | {"causal_head": file.inner("causal_head")}
+
+
+_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids")
+
+FAMILY = unserved(
+    "jetspec",
+    "nested",
+    claim,
+    Form(_pick, JetSpecDraft, _REQUIRED),
+    Tensors(BLOCK_NEEDS, block_tensors),
+)

@@ -1,11 +1,16 @@
 """P-EAGLE: EAGLE-3 that drafts all tokens at once, with a mask token and more than one layer.
 
-Source: sgl-project/SpecForge configs/qwen3-8b-peagle.json.
+Source: sgl-project/SpecForge configs/qwen3-8b-peagle.json and specforge/modeling/draft/peagle.py.
 """
 
 from server.config.families.eagle3 import shape
+from server.config.families.eagle_fields import EagleDraft, pick_eagle3, pick_mask
+from server.config.families.eagle_tensors import EAGLE3_ALIASES, EAGLE3_NEEDS, p_eagle_tensors
+from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import by_architecture, name_only, stated
+from server.config.families.named import by_architecture, stated
+from server.config.fields import Picked
+from server.config.tensors import Tensors
 
 _MASK = ("mask_token_id", "pard_token", "ptd_token_id")
 
@@ -22,4 +27,14 @@ def claim(file: DraftFile) -> Claim:
     return Claim(reason="no architecture PEagle*, nor EAGLE-3's keys with layers and a mask token")
 
 
-FAMILY = name_only("p-eagle", "flat", claim)
+def _pick(file: DraftFile) -> dict[str, Picked]:
+    return pick_eagle3(file) | {"mask_token_id": pick_mask(file)}
+
+
+FAMILY = unserved(
+    "p-eagle",
+    "flat",
+    claim,
+    Form(_pick, EagleDraft, ("hidden_size", "vocab_size")),
+    Tensors(EAGLE3_NEEDS, p_eagle_tensors, EAGLE3_ALIASES, marks=("mask_hidden",)),
+)

@@ -7,15 +7,13 @@ vllm-project/speculators src/speculators/config.py and src/speculators/models.
 
 from functools import partial
 
+from server.config.families.form import unserved
 from server.config.families.model import UNKNOWN, Claim, DraftFile
 from server.config.families.named import name_only, stated
+from server.config.families.speculators_forms import FORMS
 
 _TYPE = "speculators_model_type"
-_FAMILIES = {
-    **{name: name for name in ("dflash", "dspark", "dflash2", "jetspec", "eagle", "eagle3")},
-    **{name: name for name in ("medusa", "mtp")},
-    "peagle": "p-eagle",
-}
+_FAMILIES = {"peagle": "p-eagle"}  # every other algorithm has its family's name
 
 
 def _claim(wanted: str, file: DraftFile) -> Claim:
@@ -35,6 +33,9 @@ def _claim_other(file: DraftFile) -> Claim:
 
 
 FAMILIES = (
-    *(name_only(family, "speculators", partial(_claim, t)) for t, family in _FAMILIES.items()),
+    *(
+        unserved(_FAMILIES.get(name, name), "speculators", partial(_claim, name), form, tensors)
+        for name, (form, tensors) in FORMS.items()
+    ),
     name_only(UNKNOWN, "speculators", _claim_other),
 )

@@ -170,9 +170,11 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "SD119",
         "geometry-indivisible",
-        "attention heads must be a multiple of key/value heads, and head_dim must be even",
-        "query heads are shared out over key/value heads, and rotary embedding turns pairs",
-        "correct the head counts or head_dim",
+        "sizes that share out one another must divide: attention heads over key/value heads, "
+        "hidden channels over convolution groups; head_dim must be even",
+        "query heads are shared out over key/value heads, channels over groups, and rotary "
+        "embedding turns pairs",
+        "correct the sizes named in the message",
         "huggingface/transformers src/transformers/models/qwen3/modeling_qwen3.py",
     ),
 )

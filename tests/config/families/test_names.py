@@ -92,6 +92,8 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
      "dflash (nested)"),
     (DOMINO, "domino", "nested",
      {"dflash_config": NESTED["dflash_config"]}, "dflash (nested)"),
+    (NESTED | {"architectures": ["LiLiCorrDraftModel"], "conv_kernel_size": 2}, "lilicorr",
+     "modelopt", {"architectures": ["DFlashDraftModel"]}, "dflash2 (nested)"),
     (NESTED_DSPARK | {"hspec_config": {"block_pattern": []}}, "hspec", "nested",
      {"hspec_config": None}, "dspark (nested)"),
     (NESTED_DSPARK | {"architectures": ["HSpecDraftModel"]}, "hspec", "nested",
