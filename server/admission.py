@@ -12,7 +12,7 @@ from server.config.locate import Checkpoint
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.config.rules import RULES, finding
 from server.findings import Location, Outcome, outcome_by_rule, outcome_of
-from server.gate import DraftFound
+from server.gate import Servable
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import read_inventory
@@ -20,6 +20,7 @@ from server.weights.judge import LoadPlan, judge_tensors
 from server.weights.layout import ExpectedTensor, target_layout
 
 _SEAL = object()
+_NO_WEIGHTS = frozenset(("SD405", "SD412"))
 _TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))
 
 
@@ -33,12 +34,16 @@ class Headers:
 
 
 class _Side(NamedTuple):
-    """One checkpoint, what its config says, and the tensors that this implies."""
+    """One checkpoint, what its config says, and the tensors that this implies.
+
+    `refused`: a folder without weights is no further fault.
+    """
 
     checkpoint: Checkpoint | None
     reading: Reading[Backbone]
     layout: Sequence[ExpectedTensor]
     aliases: tuple[tuple[str, str], ...] = ()
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +73,7 @@ def read_tensor_headers(pair: PairRead, log: Log) -> Headers:
     if target and target.reading and target.reading.record and not refused:
         layout = target_layout(target.reading.record)
         target_plan = _plan(_Side(pair.checkpoint, target.reading, layout), log)
-    draft_plan = _draft_plan(pair.servable.found, log)
+    draft_plan = _draft_plan(pair.servable, log)
     if target_plan is not None and draft_plan is not None:
         log.tell(_stored_dtypes(target_plan, draft_plan, log))
     return Headers(pair, target_plan, draft_plan)
@@ -125,8 +130,8 @@ def _skip_tensors(reason: str, log: Log) -> None:
     log.console.line(f"skipped: tensor rules {_TENSOR_RULES[0]} to {_TENSOR_RULES[-1]}: {reason}")
 
 
-def _draft_plan(found: DraftFound, log: Log) -> LoadPlan | None:
-    draft = found.draft
+def _draft_plan(servable: Servable, log: Log) -> LoadPlan | None:
+    found, draft = servable.found, servable.found.draft
     if draft is None or draft.reading is None or draft.tensors is None:
         return None
     unresolved = draft.reading.unresolved
@@ -135,7 +140,8 @@ def _draft_plan(found: DraftFound, log: Log) -> LoadPlan | None:
         _skip_tensors(f"the draft's tensors wait on {', '.join(waits)}", log)
         return None
     layout = tuple(draft.tensors.expected(draft.reading.partial))
-    return _plan(_Side(found.checkpoint, draft.reading, layout, draft.tensors.aliases), log)
+    side = _Side(found.checkpoint, draft.reading, layout, draft.tensors.aliases, servable.refused)
+    return _plan(side, log)
 
 
 def _plan(side: _Side, log: Log) -> LoadPlan | None:
@@ -144,6 +150,9 @@ def _plan(side: _Side, log: Log) -> LoadPlan | None:
         _skip_tensors(f"{reading.role} is a bare config file, without headers to read", log)
         return None
     inventory, outcome = read_inventory(reading.role, folder)
+    if side.refused and _NO_WEIGHTS.issuperset(f.rule for f in outcome.findings) and not inventory:
+        _skip_tensors(f"{reading.role} folder holds no safetensors file", log)
+        return None
     log.tell(outcome)
     if inventory is None:
         return None

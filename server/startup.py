@@ -48,7 +48,7 @@ def boot(options: Options, log: Log) -> object | None:
 
     with log.phase("tensor headers"):
         headers = admission.read_tensor_headers(pair, log)
-    if not options.check:
+    if not (options.check or servable.refused):
         admission.require_weights(headers, log)
     admitted = admission.admit(headers, log)
     if log.report.refused:
