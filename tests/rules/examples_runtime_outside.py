@@ -1,0 +1,26 @@
+"""Rules 6xx: the machine, its drivers and folders, signals, and this server's own faults."""
+
+from signal import SIGTERM, SIGWINCH
+
+from tests.rules.example import Example
+from tests.rules.make_boot import Cache
+from tests.rules.make_case import make_example
+from tests.rules.make_command import Typed
+from tests.rules.make_device import Found, Opened, Started
+from tests.rules.make_process import Installed, Signalled
+
+EXAMPLES: tuple[Example, ...] = (
+    make_example("SD601", Found("cuda:2", 2), Found("cuda:1", 2)),
+    make_example("SD602", Opened("aaaa-2"), Opened("aaaa-1")),
+    make_example("SD603", Found("auto", None), Found("auto", 0)),
+    make_example(
+        "SD604",
+        Typed(variable="SERVER_MAX_NUM_SEQ=8"),
+        Typed(variable="SERVER_MAX_NUM_SEQS=8"),
+    ),
+    make_example("SD605", Cache("file"), Cache("folder")),
+    # A window that changes its size ends nothing.
+    make_example("SD606", Signalled(SIGTERM), Signalled(SIGWINCH)),
+    make_example("SD607", Started("torch.py"), Started("torch.txt")),
+    make_example("SD608", Installed("server/admission.py"), Installed(None)),
+)

@@ -1,0 +1,108 @@
+"""Inputs that only a process of its own can meet: signals and broken installations."""
+
+import fcntl
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from shutil import copytree, ignore_patterns
+from typing import Any, NamedTuple
+
+from server.config.rules import finding
+from server.findings import Check, CheckStatus, Finding, Outcome, Severity
+from server.weights.sample import materialise
+from tests.process import ROOT, environment
+from tests.rules.make_checkpoint import NAME, write_checkpoint
+
+_REPORT = "report.json"
+_COMMAND = "python -m server --target"
+_PATIENCE_S = 120
+
+
+class Signalled(NamedTuple):
+    """A signal that arrives while the boot waits for another process to write the sample."""
+
+    number: signal.Signals
+
+    @property
+    def told(self) -> str:
+        when = "while it waits for another process that writes this sample"
+        return f"`{_COMMAND} sample:qwen3 --check` gets {self.number.name} {when}."
+
+    def judge(self, folder: Path) -> Outcome:
+        lock = materialise("sample:dspine", folder).parent / ".lock"
+        with lock.open() as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            with _started(folder, "sample:qwen3 --check") as process:
+                _wait_for_lock(process)
+                process.send_signal(self.number)
+                fcntl.flock(held, fcntl.LOCK_UN)
+                return _finish(process, folder)
+
+
+class Installed(NamedTuple):
+    """A copy of this server; `missing` is a file that it has not got."""
+
+    missing: str | None
+
+    @property
+    def told(self) -> str:
+        state = f"`{self.missing}` was not installed" if self.missing else "every file is installed"
+        return f"`{_COMMAND} ./{NAME} --check`, where {state}."
+
+    def judge(self, folder: Path) -> Outcome:
+        write_checkpoint(folder / NAME, sharded=False)
+        # What lies in the folder of the start comes before what is installed.
+        copytree(ROOT / "server", folder / "server", ignore=ignore_patterns("__pycache__"))
+        if self.missing:
+            (folder / self.missing).unlink()
+        with _started(folder, f"./{NAME} --check") as process:
+            return _finish(process, folder)
+
+
+@contextmanager
+def _started(folder: Path, words: str) -> Iterator[subprocess.Popen[str]]:
+    """The server, started in `folder` with `words` behind --target; it is ended at the end."""
+    command = [*_COMMAND.split()[1:], *words.split()]
+    with subprocess.Popen(
+        [sys.executable, *command, "--report-file", _REPORT],
+        env=environment(folder),
+        cwd=folder,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def _wait_for_lock(process: subprocess.Popen[str]) -> None:
+    """Until the kernel lists `process` among those that wait for a lock."""
+    waiting = re.compile(rf"-> FLOCK .* {process.pid} ")
+    end = time.monotonic() + _PATIENCE_S
+    while not waiting.search(Path("/proc/locks").read_text()):
+        assert process.poll() is None, "the boot ended before it came to the lock"
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def _finish(process: subprocess.Popen[str], folder: Path) -> Outcome:
+    """What the process told, as its report has it."""
+    _, told = process.communicate(timeout=_PATIENCE_S)
+    assert "Traceback" not in told, told
+    # A crash file is named after its process, which is another one each time.
+    text = (folder / _REPORT).read_text().replace(f"crash-{process.pid}", "crash-PID")
+    report = json.loads(text)
+    checks = (Check(c["rule"], CheckStatus(c["status"]), c["reason"]) for c in report["checks"])
+    return Outcome(tuple(map(_finding, report["diagnostics"])), tuple(checks))
+
+
+def _finding(told: Mapping[str, Any]) -> Finding:
+    severity = Severity(told["severity"])
+    return finding(told["rule"], told["message"], fix=told["fix"], severity=severity)
