@@ -11,9 +11,14 @@ import pytest
 _BESIDE = Path(__file__).parents[2] / "shared" / "configs"
 
 
+def folder_of_real_files() -> Path:
+    """Where the real files are looked for; the folder need not be there."""
+    return Path(os.environ.get("DRAFTGATE_CONFIGS") or _BESIDE)
+
+
 def corpus_root() -> Path:
     """The folder of real files; skips the test when there is none."""
-    root = Path(os.environ.get("DRAFTGATE_CONFIGS") or _BESIDE)
+    root = folder_of_real_files()
     if not root.is_dir():
         pytest.skip(f"no real configuration files at {root} (set DRAFTGATE_CONFIGS)")
     return root
