@@ -29,6 +29,7 @@ _MODULES = (
     "dflash_flat",
     "dflash_angelspec",
     "dflash_nested",
+    "edsd",
     "p_eagle",
     "eagle3",
     "medusa",

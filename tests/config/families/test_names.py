@@ -121,6 +121,8 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
      {"model_arch": "dflash"}, "dflash (angelspec)"),
     (NESTED | {"dflash_config": {"causal_head": True}}, "jetspec", "nested",
      {"dflash_config/causal_head": False}, "dflash (nested)"),
+    (EAGLE3 | {"architectures": ["EdsdDraftModel"]}, "edsd", "flat",
+     {"architectures": ["LlamaForCausalLM"]}, "eagle3 (flat)"),
     (EAGLE3, "eagle3", "flat", {"draft_vocab_size": None}, UNKNOWN),
     (DEEPSPEC_EAGLE3, "eagle3", "flat",
      {"ttt_length": GONE, "architectures": ["Qwen3Model"]}, UNKNOWN),
