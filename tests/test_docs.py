@@ -5,13 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from server.config.families import FAMILIES
+from server.config.families.model import UNKNOWN
 from server.config.rules import RULES
 from server.findings import EXIT_PRIORITY, ExitCode
 from server.flags import BY_SPELLING
 
 ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text()
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NOT_OURS = {"--rounds"}
+NOT_OURS = {"--rounds", "--runs"}
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)
@@ -29,6 +32,18 @@ def test_the_exit_codes_are_documented_in_the_order_that_decides() -> None:
         assert f"the first of {order}" in text
         for code in ExitCode:
             assert f"| {int(code)} |" in text
+
+
+def test_the_readme_names_every_family_with_its_schemas() -> None:
+    rows = re.findall(r"^\| ([^|]*`[^|]*) \| ([^|]*`[^|]*) \| (served|refused)", README, re.M)
+    told = {
+        (family, schema, verdict == "served")
+        for families, schemas, verdict in rows
+        for family in re.findall("`(.*?)`", families)
+        for schema in re.findall("`(.*?)`", schemas)
+    }
+    known = {(f.id, f.schema_id, f.served) for f in FAMILIES if f.id != UNKNOWN}
+    assert told == known
 
 
 def test_links_between_documents_lead_somewhere() -> None:
