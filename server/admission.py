@@ -3,8 +3,9 @@
 `Admission` is the one ticket to the load, and only `admit` makes one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from server.config.checks import Reading
@@ -12,7 +13,7 @@ from server.config.locate import Checkpoint
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.config.rules import RULES, finding
 from server.findings import Location, Outcome, outcome_by_rule, outcome_of
-from server.gate import Servable
+from server.gate import NO_WEIGHTS, Servable
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import read_inventory
@@ -20,7 +21,6 @@ from server.weights.judge import LoadPlan, judge_tensors
 from server.weights.layout import ExpectedTensor, target_layout
 
 _SEAL = object()
-_NO_WEIGHTS = frozenset(("SD405", "SD412"))
 _TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))
 
 
@@ -36,12 +36,13 @@ class Headers:
 class _Side(NamedTuple):
     """One checkpoint, what its config says, and the tensors that this implies.
 
-    `refused`: a folder without weights is no further fault.
+    `layout` is worked out only where there is a header to compare with it. `refused`: a folder
+    without weights is no further fault.
     """
 
     checkpoint: Checkpoint | None
     reading: Reading[Backbone]
-    layout: Sequence[ExpectedTensor]
+    layout: Callable[[], Iterable[ExpectedTensor]]
     aliases: tuple[tuple[str, str], ...] = ()
     refused: bool = False
 
@@ -71,7 +72,7 @@ def read_tensor_headers(pair: PairRead, log: Log) -> Headers:
     target, refused = pair.target, pair.servable.refused
     target_plan = None
     if target and target.reading and target.reading.record and not refused:
-        layout = target_layout(target.reading.record)
+        layout = partial(target_layout, target.reading.record)
         target_plan = _plan(_Side(pair.checkpoint, target.reading, layout), log)
     draft_plan = _draft_plan(pair.servable, log)
     if target_plan is not None and draft_plan is not None:
@@ -139,9 +140,9 @@ def _draft_plan(servable: Servable, log: Log) -> LoadPlan | None:
     if waits:
         _skip_tensors(f"the draft's tensors wait on {', '.join(waits)}", log)
         return None
-    layout = tuple(draft.tensors.expected(draft.reading.partial))
-    side = _Side(found.checkpoint, draft.reading, layout, draft.tensors.aliases, servable.refused)
-    return _plan(side, log)
+    layout = partial(draft.tensors.expected, draft.reading.partial)
+    aliases = draft.tensors.aliases
+    return _plan(_Side(found.checkpoint, draft.reading, layout, aliases, servable.refused), log)
 
 
 def _plan(side: _Side, log: Log) -> LoadPlan | None:
@@ -150,12 +151,12 @@ def _plan(side: _Side, log: Log) -> LoadPlan | None:
         _skip_tensors(f"{reading.role} is a bare config file, without headers to read", log)
         return None
     inventory, outcome = read_inventory(reading.role, folder)
-    if side.refused and _NO_WEIGHTS.issuperset(f.rule for f in outcome.findings) and not inventory:
+    if side.refused and NO_WEIGHTS.issuperset(f.rule for f in outcome.findings) and not inventory:
         _skip_tensors(f"{reading.role} folder holds no safetensors file", log)
         return None
     log.tell(outcome)
     if inventory is None:
         return None
-    plan, outcome = judge_tensors(inventory, side.layout, reading, side.aliases)
+    plan, outcome = judge_tensors(inventory, tuple(side.layout()), reading, side.aliases)
     log.tell(outcome)
     return plan

@@ -17,6 +17,8 @@ from server.options import Options
 from server.report import DraftFacts
 
 SAMPLE = "sample:"
+# The rules that say that a folder holds no safetensors file, which is no fault of a refused draft.
+NO_WEIGHTS = frozenset(("SD405", "SD412"))
 
 
 class DraftFound(NamedTuple):
@@ -103,6 +105,8 @@ def _read(checkpoint: Checkpoint, strict: bool) -> Draft:
     from server.weights.index import read_inventory  # few drafts need it
 
     inventory, outcome = read_inventory("draft", checkpoint.folder)
+    if inventory is None and NO_WEIGHTS.issuperset(f.rule for f in outcome.findings):
+        return draft
     if inventory is None:
         return replace(draft, outcome=draft.outcome + outcome)
     return read_draft(checkpoint.config_path, strict, frozenset(inventory.tensors))

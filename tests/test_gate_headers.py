@@ -57,6 +57,8 @@ def read(draft: Path) -> tuple[gate.Servable, Log]:
     [
         (["fc.weight", "layers.0.self_attn.q_proj.weight"], "eagle"),
         (["model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight"], "draft-model"),
+        (["model.fc.weight", "model.layers.0.self_attn.q_proj.weight"], "eagle"),
+        (["fc.weight", "midlayer.hidden_norm.weight"], "unknown"),
         (["something.else"], "unknown"),
         (None, "unknown"),
     ],
@@ -69,6 +71,33 @@ def test_the_header_names_a_one_layer_model(
     assert log.report.draft is not None
     assert log.report.draft.family == family
     assert rules(log)[0] == ("SD302" if family == "unknown" else "SD312")
+
+
+def test_a_folder_without_weights_stays_undecided_and_hears_nothing_more(tmp_path: Path) -> None:
+    _, log = read(make_draft(tmp_path, LLAMA, None))
+    assert rules(log) == ["SD302"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "judged"),
+    [({}, True), ({"n_routed_experts": 8}, False), ({"n_routed_experts": 0}, True),
+     ({"draft_vocab_size": 100}, False), ({"markov_rank": 8}, False)],
+)  # fmt: skip
+def test_parts_that_the_family_leaves_out_keep_its_tensors_open(
+    tmp_path: Path, changes: dict[str, Any], judged: bool
+) -> None:
+    draft = make_draft(tmp_path, DOMINO | changes, ["fc.weight"])
+    log = make_log()
+    with pytest.raises(Refused):
+        startup.boot(make_options("nowhere", draft), log)
+    assert ("SD402" in rules(log)) is judged
+
+
+def test_absurd_counts_are_refused_and_build_nothing(tmp_path: Path) -> None:
+    raw = {**LLAMA, "draft_vocab_size": 8, "num_aux_hidden_states": 2**24, "fc_norm": True}
+    servable, log = read(make_draft(tmp_path, raw, ["fc.weight"]))
+    assert servable.refused
+    assert rules(log) == ["SD312", "SD108"]
 
 
 def test_a_bare_config_stays_undecided(tmp_path: Path) -> None:

@@ -36,6 +36,28 @@ _COMPUTED: Mapping[str, JsonValue] = {
     "use_qk_norm": True,
     "attn_logit_softcapping": None,
     "final_logit_softcapping": None,
+    # Of other decoders: a multiplier or another rotation shows in no tensor.
+    "attention_multiplier": None,
+    "clip_qkv": None,
+    "hc_mult": 1,
+    "hidden_activation": "silu",
+    "kv_lora_rank": None,
+    "linear_attn_config": None,
+    "logits_scaling": 1,
+    "mla_use_nope": False,
+    "n_routed_experts": 0,
+    "num_experts": 0,
+    "num_local_experts": 0,
+    "q_lora_rank": None,
+    "qk_nope_head_dim": None,
+    "qk_norm": True,
+    "query_pre_attn_scalar": None,
+    "residual_multiplier": 1,
+    "rope_interleave": False,
+    "rope_is_neox_style": True,
+    "scale_depth": None,
+    "scale_emb": 1,
+    "swiglu_limit": None,
 }
 # Of the attention pattern: the JSON kind of each key, and how it is asked for.
 _KINDS: Mapping[str, tuple[str, str]] = {
@@ -44,7 +66,7 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "sliding_window": ("integer", "an integer"),
 }
 _STATE_WINDOW = "set use_sliding_window to false, if the checkpoint was trained without a window"
-_QUANTISED = ("quantization_config", "compression_config")
+_QUANTISED = ("quantization_config", "compression_config", "quantization", "quant_config")
 _QUANTISED_DTYPES = ("float8", "fp8", "float4", "fp4", "int", "uint")
 _ROPE_KEYS = frozenset(
     ("rope_type", "type", "rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
@@ -108,7 +130,7 @@ def pick_dtype(raw: Mapping[str, JsonValue], source: Source) -> Picked:
     if picked.findings or not isinstance(picked.value, str):
         return picked
     if not picked.value.startswith(_QUANTISED_DTYPES):
-        return picked
+        return picked._replace(value=picked.value.removeprefix("torch."))
     message = f"{source.role} dtype is {shorten(picked.value)}, an unquantised type is needed"
     fault = finding("SD309", message, source.at(picked.pointer, picked.value))
     return Picked(picked.value, picked.pointer, findings=(fault,))

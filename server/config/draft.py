@@ -14,12 +14,13 @@ from server.config.families.dspine_places import misplaced
 from server.config.families.keys import weight
 from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
 from server.config.families.model import UNKNOWN
+from server.config.families.named import as_block_drafter, stated
 from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.rules import finding
 from server.config.strict_json import read_object
 from server.config.tensors import Tensors
-from server.config.values import Source, shorten
+from server.config.values import Source, same, shorten
 from server.findings import Finding, JsonValue, Location, Outcome, outcome_of
 
 DSPINE = "dspine"
@@ -29,6 +30,12 @@ SERVED = {
     for served in FAMILIES
     if served.served
 }
+# Experts, latent or linear attention, sinks, the target's keys and values, a table of its own.
+_PARTS = (
+    *("n_routed_experts", "num_experts", "kv_lora_rank", "linear_attn_config", "attention_modes"),
+    *("draft_layer_types", "conditioning_source", "attention_sink_bias", "has_embed_tokens"),
+)
+_NOT_THERE = (None, False, 0)
 _TOLD = 8
 _IN_MESSAGE = 5
 
@@ -120,8 +127,20 @@ def _claimed(
         reading=reading,
         outcome=outcome + reading.outcome if reading else outcome,
         served=family.served,
-        tensors=family.tensors,
+        tensors=None if _has_other_parts(file, family) else family.tensors,
     )
+
+
+def _has_other_parts(file: DraftFile, family: Family) -> bool:
+    """True for a block drafter, not served, with parts that its family's tensors leave out."""
+    known = family.served or family.schema_id == "speculators"  # which states its tables
+    if known or not as_block_drafter(file):
+        return False
+    rows, vocab = file.top("draft_vocab_size").value, file.top("vocab_size").value
+    markov = not family.id.startswith("dspark") and stated(file.top("markov_rank"), plain=0)
+    other = (place for key in _PARTS for place in file.both(key))
+    reduced = rows is not None and not same(rows, vocab)
+    return bool(markov) or reduced or any(p.value not in _NOT_THERE for p in other)
 
 
 def _telling(file: DraftFile) -> tuple[Picked, ...]:

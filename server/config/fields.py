@@ -39,13 +39,15 @@ class Picked(NamedTuple):
 
     `present` is False when no place holds it; `pointer` then says where it was looked for.
     `findings` are faults that were seen while picking (SD110: two places disagree); with any,
-    the field is unresolved and `value` is not used.
+    the field is unresolved and `value` is not used. `waits_on`: it is unresolved because of
+    what that rule tells.
     """
 
     value: JsonValue
     pointer: str
     present: bool = True
     findings: tuple[Finding, ...] = ()
+    waits_on: str = ""
 
     @property
     def name(self) -> str:
@@ -94,12 +96,26 @@ def pick_one(name: str, source: Source, *places: Picked) -> Picked:
 def pick_rope_theta(raw: Mapping[str, JsonValue], source: Source) -> Picked:
     """rope_theta from the top level or the rope table (transformers 5); all must agree.
 
-    A null beside a number states nothing: transformers writes it for per-layer-type tables.
+    A null beside a number states nothing: transformers writes it for per-layer-type tables. Where
+    only such tables state it, they must agree; else there is no one base, which SD308 tells.
     """
     tables = ("rope_parameters", "rope_scaling")
     places = (pick(raw, "rope_theta"), *(pick(raw, table, "rope_theta") for table in tables))
     stated = [place for place in places if place.present and place.value is not None]
-    return pick_one("rope_theta", source, *(stated or places))
+    by_type = [place for table in tables for place in _by_layer_type(raw, table)]
+    if stated or not by_type:
+        return pick_one("rope_theta", source, *(stated or places))
+    first, *others = by_type
+    agree = all(same(first.value, other.value) for other in others)
+    return first if agree else first._replace(waits_on="SD308")
+
+
+def _by_layer_type(raw: Mapping[str, JsonValue], table: str) -> Iterator[Picked]:
+    kinds = raw.get(table)
+    for kind_of_layer in kinds if isinstance(kinds, Mapping) else ():
+        place = pick(raw, table, kind_of_layer, "rope_theta")
+        if place.value is not None:
+            yield place
 
 
 def read_record(
@@ -144,8 +160,9 @@ def _picking_faults(
 ) -> Iterator[tuple[str, _Fault]]:
     for name, place in picked.items():
         required = record_type.model_fields[name].is_required() and name not in known
-        if place.findings:
-            yield name, (place.findings[0].rule, place.findings)
+        if place.findings or place.waits_on:
+            rule = place.waits_on or place.findings[0].rule
+            yield name, (rule, place.findings)
         elif not place.present and required:
             message = f"{source.role} {place.key(name)} is missing"
             yield name, ("SD105", (finding("SD105", message, source.near(place.pointer)),))

@@ -77,6 +77,7 @@ class BlockDraft(Backbone):
 
     family: str
     schema_id: str
+    num_hidden_layers: Annotated[int, Field(gt=0, le=1024)]
     layer_id_shift: int = 0
     target_hidden_size: Count | None = None
     draft_vocab_size: Count | None = None

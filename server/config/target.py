@@ -17,13 +17,14 @@ from server.config.records import TargetConfig
 from server.config.rules import finding
 from server.config.strict_json import JsonObject, read_object
 from server.config.target_keys import ignored_keys
-from server.config.values import Source, kind, shorten, token_ids
+from server.config.values import Source, kind, pointer, shorten, token_ids
 from server.findings import Finding, JsonValue, Outcome, outcome_of
 
 ARCHITECTURE = "Qwen3ForCausalLM"
 MODEL_TYPE = "qwen3"
 _ROLE = "target"
-_NESTED = "text_config"
+# Where a model of several parts keeps the config of its decoder.
+_NESTED = (("text_config",), ("thinker_config", "text_config"), ("language_config",))
 _DRAFT_KEYS = ("dflash_config", "target_layer_ids", "num_target_layers", "draft_vocab_size")
 
 
@@ -101,14 +102,21 @@ def _foreign(raw: JsonObject, architecture: Picked, source: Source) -> tuple[Fin
 
 
 def _pick(raw: JsonObject, source: Source, foreign: bool) -> dict[str, Picked]:
-    """The fields of a `TargetConfig`, from `text_config` where a foreign file nests them."""
-    nested = raw.get(_NESTED)
-    if not foreign or "hidden_size" in raw or not isinstance(nested, Mapping):
+    """The fields of a `TargetConfig`, from the decoder's own config where a file nests it."""
+    path, nested = _decoder(raw)
+    if not foreign or "hidden_size" in raw or not path:
         return pick_backbone(raw, source) | _pick_tied(raw)
     picked = pick_backbone(nested, source) | _pick_tied(nested)
-    return {
-        name: place._replace(pointer=f"/{_NESTED}{place.pointer}") for name, place in picked.items()
-    }
+    return {n: place._replace(pointer=f"{path}{place.pointer}") for n, place in picked.items()}
+
+
+def _decoder(raw: JsonObject) -> tuple[str, Mapping[str, JsonValue]]:
+    """The decoder's config inside the file, with its pointer; both empty when there is none."""
+    for keys in _NESTED:
+        value = pick(raw, *keys).value
+        if isinstance(value, Mapping):
+            return pointer(*keys), value
+    return "", {}
 
 
 def _pick_tied(raw: Mapping[str, JsonValue]) -> dict[str, Picked]:
@@ -119,8 +127,8 @@ def _pick_tied(raw: Mapping[str, JsonValue]) -> dict[str, Picked]:
 
 def _pick_names(raw: JsonObject) -> dict[str, Picked]:
     """Model types and special tokens, for pair rules; what is malformed there states nothing."""
-    nested = raw.get(_NESTED)
-    levels = [(raw, "")] + ([(nested, f"/{_NESTED}")] if isinstance(nested, Mapping) else [])
+    path, nested = _decoder(raw)
+    levels = ((raw, ""), (nested, path))
     types = [level.get("model_type") for level, _ in levels]
     named = tuple(name for name in types if isinstance(name, str))
     picked = {"model_types": Picked(named, "/model_type")}

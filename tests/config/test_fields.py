@@ -170,4 +170,9 @@ def test_rope_theta_must_agree_and_is_never_derived() -> None:
     clash = pick_rope_theta({"rope_theta": 1e6, "rope_parameters": {"rope_theta": 1e4}}, SOURCE)
     assert [found.rule for found in clash.findings] == ["SD110"]
     per_layer = {"rope_parameters": {"full_attention": {"rope_theta": 1e6}}}
-    assert pick_rope_theta(per_layer, SOURCE).present is False
+    assert pick_rope_theta(per_layer, SOURCE).value == 1e6
+    per_layer["rope_parameters"]["sliding_attention"] = {"rope_theta": 1e4}
+    assert pick_rope_theta(per_layer, SOURCE).waits_on == "SD308"
+    per_layer["rope_parameters"]["sliding_attention"] = {"rope_theta": None}
+    assert pick_rope_theta(per_layer, SOURCE).waits_on == ""
+    assert pick_rope_theta({"rope_parameters": {"a": {}}}, SOURCE).present is False

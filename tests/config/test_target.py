@@ -215,6 +215,15 @@ def test_rotary_base_for_each_layer_type_is_not_guessed(tmp_path: Path) -> None:
     assert target.reading.unresolved == {"rope_theta": "SD310"}
 
 
+def test_a_decoder_two_levels_down_is_read(tmp_path: Path) -> None:
+    decoder = {"hidden_size": 2048, "vocab_size": 152064}
+    file = {"architectures": ["X"], "thinker_config": {"text_config": decoder}}
+    reading = read(tmp_path, file).reading
+    assert reading is not None
+    assert reading.partial.hidden_size == 2048
+    assert reading.pointers["hidden_size"] == "/thinker_config/text_config/hidden_size"
+
+
 def test_names_and_tokens_of_both_levels_are_read(tmp_path: Path) -> None:
     nested = {"model_type": "qwen3_5_text", "eos_token_id": [7, 8], "bos_token_id": None}
     file = {"architectures": ["X"], "model_type": "qwen3_5", "text_config": nested}

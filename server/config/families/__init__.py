@@ -28,6 +28,7 @@ _MODULES = (
     "dspark_angelspec",
     "dflash_flat",
     "dflash_angelspec",
+    "dflash_muse",
     "dflash_nested",
     "edsd",
     "p_eagle",

@@ -15,16 +15,21 @@ _FUSION = ("enorm.", "hnorm.", "eh_proj.")
 
 
 def is_eagle(names: Collection[str]) -> bool:
-    """fc.weight stands beside no layer and no embedding of a causal model."""
-    return "fc.weight" in names and not any(
-        name.startswith(("model.layers.", "model.embed_tokens")) for name in names
-    )
+    """fc.weight stands beside no layer and no embedding of a causal model, nor EAGLE-3's norm.
+
+    Some exports put `model.` before every name.
+    """
+    if all(name.startswith("model.") for name in names):
+        names = {name.removeprefix("model.") for name in names}
+    others = ("model.layers.", "model.embed_tokens", "midlayer.", "layers.0.hidden_norm")
+    return "fc.weight" in names and not any(name.startswith(others) for name in names)
 
 
 def is_complete(names: Collection[str]) -> bool:
     """A causal model from its embedding on, without the fusion that a drafter has."""
     layer = any(name.startswith("model.layers.0.") for name in names)
-    return layer and "model.embed_tokens.weight" in names and "fc.weight" not in names
+    embedding = "model.embed_tokens.weight" in names
+    return layer and embedding and not {"fc.weight", "model.fc.weight"}.intersection(names)
 
 
 def has_module(file: DraftFile, names: Collection[str]) -> bool:

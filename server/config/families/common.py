@@ -14,6 +14,7 @@ from server.config.backbone import (
 )
 from server.config.checks import Check, Reading, run_checks
 from server.config.families.keys import CAUSAL_KEYS, COMPUTED, WINDOW_KEYS
+from server.config.families.marks import AUX_IDS, MASK_NAMES
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, given, pick_one, read_record
 from server.config.records import AnchorLayout, BlockDraft
@@ -33,7 +34,10 @@ class Subject(NamedTuple):
 def pick_draft(file: DraftFile) -> dict[str, Picked]:
     """The fields that every block drafter states. A fact may stand at either level."""
     picked = pick_backbone(file.raw, file.source)
-    picked |= pick_either(file, "mask_token_id", "target_layer_ids")
+    picked |= pick_either(file, "target_layer_ids")
+    names = [place for place in file.both(*MASK_NAMES) if place.value is not None]
+    places = (file.inner("mask_token_id"), file.top("mask_token_id"), *names)
+    picked["mask_token_id"] = pick_one("mask_token_id", file.source, *places)
     picked["block_size"] = pick_one(
         "block_size", file.source, file.top("block_size"), file.inner("block_size")
     )
@@ -166,6 +170,27 @@ def _factors(subject: Subject) -> Iterator[Finding]:
             yield uncomputed(place, computed, file.source)
 
 
+def _aux_ids(subject: Subject) -> Iterator[Finding]:
+    ids = subject.reading.partial.target_layer_ids
+    inputs, source = [layer + 1 for layer in ids], subject.file.source
+    for place in subject.file.both(AUX_IDS):
+        if differs(place.value, inputs):
+            message = (
+                f"draft {place.name} is {place.shown}, target_layer_ids is {shorten(list(ids))}; "
+                "the former name inputs, one more than an output"
+            )
+            mine = source.at(_pointer(subject, "target_layer_ids"), list(ids))
+            yield finding("SD110", message, subject.file.at(place), mine)
+
+
+def _attention_mode(subject: Subject) -> Iterator[Finding]:
+    draft, source = subject.reading.partial, subject.file.source
+    full = draft.num_attention_heads == draft.num_key_value_heads
+    for place in subject.file.both("attention_mode"):
+        if differs(place.value, "gqa") and not (full and place.value == "mha"):
+            yield uncomputed(place, "gqa", source)
+
+
 def _causal(subject: Subject) -> Iterator[Finding]:
     file = subject.file
     for place in file.both(*CAUSAL_KEYS):
@@ -197,6 +222,8 @@ COMMON: tuple[Check[Subject], ...] = (
     *FACTS,
     Check("SD311", ("hidden_size", "target_hidden_size"), _width),
     Check("SD311", (), _factors),
+    Check("SD311", ("num_attention_heads", "num_key_value_heads"), _attention_mode),
+    Check("SD110", ("target_layer_ids",), _aux_ids),
 )
 PLAIN: tuple[Check[Subject], ...] = (
     Check("SD311", (), _causal),

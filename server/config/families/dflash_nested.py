@@ -27,7 +27,6 @@ from server.config.values import shorten
 from server.findings import Finding
 
 _ZLAB, _ANGELSLIM = "DFlashDraftModel", "QwenDFlashDraftModel"
-_MUSE = "MuseGlimmerAssistantModel"  # the one public DFlash draft without DFlash in its name
 ARCHITECTURES = (_ZLAB, _ANGELSLIM)
 _NESTED_FACTS = ("mask_token_id", "target_layer_ids")
 
@@ -35,8 +34,7 @@ _NESTED_FACTS = ("mask_token_id", "target_layer_ids")
 def claim(file: DraftFile) -> Claim:
     """An architecture *DFlash*, a dflash_config object, and no key of another family."""
     names, config = file.top("architectures"), file.top("dflash_config")
-    name = file.architecture or ""
-    if "DFlash" not in name and name != _MUSE:
+    if "DFlash" not in (file.architecture or ""):
         return Claim(reason=f"architectures is {shorten(names.value)}, *DFlash* is needed")
     if not isinstance(config.value, Mapping):
         return Claim(reason=f"dflash_config is {config.shown}, an object is needed")

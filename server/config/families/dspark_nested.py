@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from server.config.checks import Check
 from server.config.families.anchors import shown_layout
-from server.config.families.common import Subject, pick_draft, pick_either
+from server.config.families.common import Subject, pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.markov import (
     MARKOV_CHECKS,
@@ -22,7 +22,7 @@ from server.config.families.markov import (
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import equals, has_nested, stated
 from server.config.families.relations import told
-from server.config.fields import Picked
+from server.config.fields import Picked, pick, pick_one
 from server.config.records import AnchorLayout
 from server.findings import Finding
 
@@ -47,7 +47,11 @@ def claim(file: DraftFile) -> Claim:
 
 
 def _pick(file: DraftFile) -> dict[str, Picked]:
-    picked = pick_draft(file) | pick_either(file, *MARKOV_FIELDS)
+    picked = pick_draft(file)
+    for name in MARKOV_FIELDS:
+        # Some templates have a block of their own for them (configs/inkling-dspark.json).
+        places = (*file.both(name)[::-1], pick(file.raw, "dspark_config", name))
+        picked[name] = pick_one(name, file.source, *places)
     picked |= {name: file.inner(name) for name in _OWN}
     if _latent(file):
         # Latent attention has dimensions of its own, in place of these two.

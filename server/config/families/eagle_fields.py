@@ -6,13 +6,15 @@ vllm-project/vllm vllm/model_executor/models/llama_eagle3.py.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from server.config.backbone import pick_dtype
 from server.config.families.model import DraftFile
 from server.config.families.named import stated
 from server.config.fields import Picked, given, pick, pick_one
-from server.config.records import BlockDraft, Count
+from server.config.records import BlockDraft
 from server.findings import JsonValue
 
 SIZES = (
@@ -38,7 +40,7 @@ class DecoderDraft(BlockDraft):
 class EagleDraft(DecoderDraft):
     """An EAGLE-3 draft: `captured_count` hidden states of the target side by side enter its fc."""
 
-    captured_count: Count
+    captured_count: Annotated[int, Field(gt=0, le=4096)]
     use_aux_hidden_state: bool = True
     norm_before_fc: bool = False
     fc_norm: bool = False

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from server.config.backbone import BACKBONE_KEYS, INERT_KEYS
 from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
-from server.config.families.marks import is_inert
+from server.config.families.marks import AUX_IDS, MASK_NAMES, is_inert, is_marked
 from server.config.families.model import DraftFile
 from server.config.rules import finding
 from server.config.values import pointer, shorten
@@ -17,7 +17,7 @@ from server.findings import Finding, JsonValue, Severity
 _TOLD = 30
 
 # Spellings of attention inside the block; a file states them at the top level or in dflash_config.
-CAUSAL_KEYS = ("is_causal", "causal")
+CAUSAL_KEYS = ("is_causal", "causal", "dflash_query_causal")
 WINDOW_KEYS = (
     *("use_swa", "swa_window_size", "swa_layer_pattern"),
     *("draft_sliding_window", "sliding_window_non_causal"),
@@ -33,10 +33,18 @@ COMPUTED: Mapping[str, JsonValue] = {
     "backbone_rotary_base": None,
     "fusion_type": "concat_fc",
     "gate_temperature": None,
+    # DeepSpec's and SpecForge's variants: other conditioning, experts, latent or linear attention.
+    "attention_modes": None,
+    "conditioning_source": None,
+    "draft_layer_types": None,
+    "enable_qwen35_gated_q_proj": False,
+    "log_snr_conditioning": False,
+    "moe_preset": None,
 }
 _EITHER_LEVEL = (
     *("mask_token_id", "target_layer_ids", "block_size", "num_target_layers", "num_anchors"),
-    *("sample_from_anchor", *COMPUTED, *CAUSAL_KEYS, *WINDOW_KEYS),
+    *("sample_from_anchor", *COMPUTED, *CAUSAL_KEYS, *WINDOW_KEYS, AUX_IDS, *MASK_NAMES),
+    "attention_mode",
 )
 # The keys of dflash_config that a block drafter's reader looks at.
 NESTED_KEYS = frozenset((*_EITHER_LEVEL, "final_logit_softcapping"))
@@ -71,9 +79,10 @@ def unknown_nested(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Findin
         fix = f"did you mean {near}? Otherwise use a server that knows the key" if near else None
         return finding("SD109", message, where, fix=fix)
 
-    return some(
-        [k for k, v in file.nested.items() if k not in known and not _null(file, k, v)], tell
-    )
+    # A setting of the training run is one value; an object in its place hides something else.
+    hiding = {k for k in _NESTED_INERT if isinstance(file.nested.get(k), Mapping | list)}
+    unknown = [k for k, v in file.nested.items() if k not in known and not _null(file, k, v)]
+    return some([*unknown, *sorted(hiding)], tell)
 
 
 def ignored_top(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Finding]:
@@ -85,12 +94,28 @@ def ignored_top(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Finding]:
 
     def tell(key: str) -> Finding:
         where = file.source.at(pointer(key), file.raw[key])
+        if meant := _lookalike(key, known):
+            message = f"draft key {shorten(key)} is ignored, it looks like {meant}"
+            return finding("SD111", message, where, severity=Severity.ERROR)
         return finding(
             "SD111", f"draft key {shorten(key)} is ignored", where, severity=weight(file)
         )
 
     unknown = [k for k, v in file.raw.items() if k not in known and not _null(file, k, v)]
     return some([k for k in unknown if not is_dspine_key(k) and k != BLOCK_CAUSAL], tell)
+
+
+def _lookalike(key: str, known: Iterable[str]) -> str:
+    """The key that `key` differs from in case, white space or lookalike letters only."""
+    if key.isascii() and key == key.strip().casefold():
+        return ""
+    import unicodedata  # few files have such a key
+
+    plain = unicodedata.normalize("NFKC", key).strip().casefold()
+    if plain != key and (plain in known or is_marked(plain) or is_dspine_key(plain)):
+        return plain
+    mixed = not key.isascii() and any(letter.isascii() and letter.isalpha() for letter in key)
+    return "one of ASCII letters alone" if mixed else ""
 
 
 def some(keys: Sequence[str], tell: Callable[[str], Finding]) -> Iterator[Finding]:

@@ -18,14 +18,20 @@ from server.findings import JsonValue
 class Mark(NamedTuple):
     """A key of another family. With a value in `inert` (or null) it states plain DFlash.
 
-    A `key` that ends with * stands for every key with that beginning.
+    A `key` that ends with * stands for every key with that beginning, except `but`.
     """
 
     key: str
     inert: tuple[JsonValue, ...] = ()
     levels: str = "both"
+    but: str = ""
 
 
+# vLLM asks block drafters, too, for the layers whose inputs are captured, and for a mask token
+# under EAGLE's names; there they must agree with the block drafter's own (see `common`).
+AUX_IDS = "eagle_aux_hidden_state_layer_ids"
+MASK_NAMES = ("pard_token", "ptd_token_id")
+EAGLE_MARKS = (Mark(AUX_IDS), *map(Mark, MASK_NAMES))
 # Order is the order of telling. Foreign to every served family:
 MARKS: tuple[Mark, ...] = (
     # speculators format
@@ -42,12 +48,15 @@ MARKS: tuple[Mark, ...] = (
     Mark("emb_dim"),
     Mark("pure_draft_prefix_len"),
     Mark("shift_label", (False,)),
-    Mark("attention_mode"),
     Mark("confidence_head_alpha"),
     Mark("use_confidence_head", (False,)),
     # DSpark inside a target
     Mark("dspark_*"),
+    # relatives whose keys begin with their name
+    *(Mark(f"{name}_*") for name in ("domino", "jetspec", "lilicorr", "hspec", "edsd", "dspine")),
     # DFlare, DFly
+    Mark("dflare_*"),
+    Mark("dfly_*"),
     Mark("model_arch", ("dflash",)),
     Mark("layer_fusion_*"),
     Mark("enable_hidden_correction", (False,)),
@@ -57,14 +66,12 @@ MARKS: tuple[Mark, ...] = (
     Mark("draft_block_causal", (False,), levels="nested"),
     # EAGLE-3, P-EAGLE
     Mark("draft_vocab_size"),
-    Mark("eagle_*"),
+    Mark("eagle_*", but=AUX_IDS),
     Mark("ttt_length"),
     Mark("num_aux_hidden_states"),
     Mark("norm_before_*", (False,)),
     Mark("fc_norm", (False,)),
     Mark("norm_output", (False,)),
-    Mark("pard_token"),
-    Mark("ptd_token_id"),
     # Medusa, MTP
     Mark("medusa_*"),
     Mark("truncated_vocab_size"),
@@ -93,6 +100,11 @@ def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...
     return tuple(found)
 
 
+def is_marked(key: str) -> bool:
+    """True for a key that shows another family, whatever its value."""
+    return key in _NAMED or any(key.startswith(prefix) for prefix, _ in _PREFIXES)
+
+
 def is_inert(file: DraftFile, key: str, value: JsonValue) -> bool:
     """True for a marked key that states plain DFlash, such as projector_type "dflash"."""
     mark = _NAMED.get(key) or next((m for p, m in _PREFIXES if key.startswith(p)), None)
@@ -103,7 +115,7 @@ def _matches(
     mark: Mark, level: Mapping[str, JsonValue], file: DraftFile, path: tuple[str, ...]
 ) -> list[Picked]:
     if mark.key.endswith("*"):
-        keys = [key for key in level if key.startswith(mark.key[:-1])]
+        keys = [key for key in level if key.startswith(mark.key[:-1]) and key != mark.but]
     else:
         keys = [mark.key] if mark.key in level else []
     return [pick(file.raw, *path, key) for key in keys if _states(mark, level[key], file)]

@@ -16,7 +16,7 @@ from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, expect
 
-_HEADS_LIMIT = 1024
+_HEADS_LIMIT = 256
 MEDUSA_NEEDS = (
     *("hidden_size", "vocab_size", "num_hidden_layers", "num_heads", "draft_vocab_size"),
     *("medusa_fc_bias", "original_lm_head"),

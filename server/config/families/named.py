@@ -5,7 +5,7 @@ Such a module says what shows its family; whether other keys of the file are rig
 
 from collections.abc import Callable, Iterable, Mapping
 
-from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.families.marks import EAGLE_MARKS, MARKOV_MARKS, MARKS, foreign_marks
 from server.config.families.model import Claim, DraftFile, Family
 from server.config.fields import Picked
 from server.config.values import same, shorten
@@ -60,7 +60,7 @@ def as_block_drafter(file: DraftFile) -> str:
 def as_causal_lm(file: DraftFile, layers: str, fits: Callable[[int], bool]) -> Claim:
     """A claim on a causal language model whose number of `layers` fits, with no drafter's key."""
     count, name = file.top("num_hidden_layers"), file.architecture or ""
-    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
+    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS, *EAGLE_MARKS))
     why = as_block_drafter(file)
     if not why and marks:
         why = f"{marks[0].pointer} is {shorten(marks[0].value)}"

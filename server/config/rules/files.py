@@ -98,7 +98,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "SD111",
         "ignored-key",
-        "a top-level key that this server neither reads nor knows as harmless is told",
+        "a top-level key that this server neither reads nor knows as harmless is told; one that "
+        "looks like a known key is refused",
         "it is ignored; if it mattered, silence would hide that",
         "nothing to do when the key is a leftover; --strict makes it an error",
         "https://github.com/vllm-project/vllm/pull/51338",

@@ -14,6 +14,7 @@ from tests.config.drafts import (
     DSPINE,
     FLAT,
     GONE,
+    IDS,
     NESTED,
     Raw,
     finding_of,
@@ -61,7 +62,6 @@ MARKS: list[tuple[str, Any, Any]] = [
     ("markov_head_type", "vanilla", None),
     ("enable_confidence_head", True, False),
     ("use_confidence_head", True, False),
-    ("attention_mode", "gqa", None),
     ("conv_kernel_size", 2, None),
     ("conv_group_size", 16, None),
     ("selector_rank", 256, None),
@@ -77,7 +77,6 @@ MARKS: list[tuple[str, Any, Any]] = [
     ("medusa_num_heads", 5, None),
     ("mtp_num_hidden_layers", 1, None),
     ("num_nextn_predict_layers", 1, 0),
-    ("pard_token", 1, None),
     ("layer_fusion_weights", [1], None),
     ("norm_before_residual", True, False),
     ("norm_before_fc", True, False),
@@ -130,6 +129,26 @@ UNCOMPUTED: list[tuple[str, Any, Any]] = [
     ("backbone_rotary_base", 10000, None),
     ("fusion_type", "gated", "concat_fc"),
     ("gate_temperature", 1.0, None),
+    ("log_snr_conditioning", True, False),
+    ("enable_qwen35_gated_q_proj", True, False),
+    ("conditioning_source", "target_kv", None),
+    ("attention_modes", ["mla"], None),
+    ("moe_preset", "small", None),
+    ("dflash_query_causal", True, False),
+    ("attention_mode", "mla", "gqa"),
+]
+# The same at the top level only: keys of decoders.
+DECODER: list[tuple[str, Any, Any]] = [
+    ("rope_is_neox_style", False, True),
+    ("rope_interleave", True, False),
+    ("kv_lora_rank", 512, None),
+    ("n_routed_experts", 64, 0),
+    ("num_experts", 64, 0),
+    ("linear_attn_config", {"kda_layers": [1]}, None),
+    ("residual_multiplier", 0.2, 1.0),
+    ("hidden_activation", "gelu", "silu"),
+    ("qk_norm", False, True),
+    ("clip_qkv", 8.0, None),
 ]
 
 
@@ -145,8 +164,86 @@ def test_dflash_with_another_arithmetic_is_dflash_and_refused(
     assert rules_of(judge(NESTED, {level + key: computed})) == []
 
 
-@pytest.mark.parametrize("name", ["DFlashLagunaForCausalLM", "MuseGlimmerAssistantModel"])
-def test_dflash_over_other_decoders_is_dflash_and_refused(name: str) -> None:
+@pytest.mark.parametrize("base", [NESTED, FLAT, DSPARK])
+@pytest.mark.parametrize(("key", "other", "computed"), DECODER)
+def test_another_decoder_under_the_same_names_is_refused(
+    base: Raw, key: str, other: object, computed: object
+) -> None:
+    draft = judge(base, {key: other})
+    assert draft.served
+    assert refusals(draft) == ["SD311"]
+    assert rules_of(judge(base, {key: computed})) == []
+
+
+@pytest.mark.parametrize("key", ["quantization", "quant_config"])
+def test_quantisation_under_another_key_is_refused(key: str) -> None:
+    assert refusals(judge(NESTED, {key: {"bits": 4}})) == ["SD309"]
+    assert rules_of(judge(NESTED, {key: None})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "rules"),
+    [
+        ("eagle_aux_hidden_state_layer_ids", [i + 1 for i in IDS], []),
+        ("eagle_aux_hidden_state_layer_ids", IDS, ["SD110"]),
+        ("eagle_aux_hidden_state_layer_ids", None, []),
+        ("pard_token", 151669, []),
+        ("pard_token", 151670, ["SD110"]),
+        ("ptd_token_id", 151669, []),
+        ("pard_token", None, []),
+    ],
+)
+@pytest.mark.parametrize("level", ["", "dflash_config/"])
+def test_the_same_fact_under_eagles_name_must_agree(
+    key: str, value: object, rules: list[str], level: str
+) -> None:
+    draft = judge(NESTED, {level + key: value})
+    assert (draft.family, draft.schema_id) == ("dflash", "nested")
+    assert rules_of(draft) == rules
+
+
+def test_full_heads_are_grouped_heads_of_one() -> None:
+    mode: Raw = {"dflash_config/attention_mode": "mha"}
+    assert refusals(judge(NESTED, mode)) == ["SD311"]
+    assert refusals(judge(NESTED, mode | {"num_key_value_heads": 32})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "refused"),
+    [
+        ("Markov_Rank", True),
+        ("markov_rank ", True),
+        ("mаrkov_rank", True),  # noqa: RUF001  (a Cyrillic letter, on purpose)
+        ("DSPINE_CONFIG", True),
+        ("Dflash_Config", True),
+        ("Is_Causal", True),
+        ("MyNote", False),
+        ("备注", False),
+        ("my_note", False),
+    ],
+)
+def test_a_key_that_looks_like_another_is_refused(key: str, refused: bool) -> None:
+    draft = judge(NESTED, {key: 256})
+    assert draft.family == "dflash"
+    assert rules_of(draft) == ["SD111"]
+    assert draft.outcome.refused is refused
+
+
+@pytest.mark.parametrize("key", ["mask_token", "attention_backend", "loss_decay_gamma"])
+def test_a_harmless_key_hides_no_object(key: str) -> None:
+    hidden = {"markov_rank": 256}
+    assert refusals(judge(NESTED, {f"dflash_config/{key}": hidden})) == ["SD109"]
+    assert rules_of(judge(NESTED, {f"dflash_config/{key}": "text"})) == []
+
+
+@pytest.mark.parametrize("key", ["domino_config", "lilicorr_rank", "dspine_rank", "dflare_layers"])
+def test_a_key_that_begins_with_a_relatives_name_is_not_dflash(key: str) -> None:
+    assert judge(NESTED, {key: 1}).family in (UNKNOWN, "dspine")
+    assert judge(NESTED, {key: None}).family == "dflash"
+
+
+def test_dflash_over_another_decoder_is_dflash_and_refused() -> None:
+    name = "DFlashLagunaForCausalLM"
     draft = judge(NESTED, {"architectures": [name]})
     assert (draft.family, refusals(draft)) == ("dflash", ["SD303"])
     assert name in finding_of(draft, "SD303").message

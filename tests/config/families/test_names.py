@@ -111,6 +111,8 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
      {"dflash_config": GONE}, "dspark (flat)"),
     (ANGELSPEC_DSPARK, "dspark", "angelspec", {"model_type": "qwen3"}, UNKNOWN),
     (ANGELSPEC, "dflash", "angelspec", {"markov_rank": 256}, UNKNOWN),
+    (FLAT | {"architectures": ["MuseGlimmerAssistantModel"]}, "dflash", "hybrid",
+     {"architectures": ["Qwen3DSparkModel"]}, "dflash (flat)"),
     (DFLY, "dfly", "angelspec", {"enable_hidden_correction": False,
      "architectures": ["DFlashDraftModel"]}, "dflash (angelspec)"),
     (ANGELSPEC | {"enable_hidden_correction": True}, "dfly", "angelspec",
