@@ -68,7 +68,7 @@ class Picked(NamedTuple):
 def pick(raw: JsonValue, *keys: str) -> Picked:
     """The value at the path `keys` of `raw`; missing when a step is absent or not an object."""
     for key in keys:
-        if not isinstance(raw, Mapping) or key not in raw:
+        if not (type(raw) is dict or isinstance(raw, Mapping)) or key not in raw:
             return Picked(None, pointer(*keys), present=False)
         raw = raw[key]
     return Picked(raw, pointer(*keys))

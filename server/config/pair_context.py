@@ -105,9 +105,17 @@ def _rope_theta(pair: Pair) -> Iterator[Finding]:
 def _float32(value: float) -> bytes:
     """The bits of `value` as a 32-bit float; beyond its range the bits of infinity."""
     try:
-        return struct.pack("<f", value)
+        return struct.pack("<f", float(value))
     except OverflowError:
         return struct.pack("<f", float("inf"))
+
+
+def _epsilon(pair: Pair) -> Iterator[Finding]:
+    """SD217."""
+    draft, target = pair.draft.partial.rms_norm_eps, pair.target.partial.rms_norm_eps
+    if _float32(draft) != _float32(target):
+        message = f"draft rms_norm_eps is {shown(draft)}, target rms_norm_eps is {shown(target)}"
+        yield finding("SD217", message, *pair.both("rms_norm_eps"))
 
 
 def _dtype(pair: Pair) -> Iterator[Finding]:
@@ -147,5 +155,6 @@ CHECKS: tuple[Check[Pair], ...] = (
     Check("SD204", (f"draft.{_POSITIONS}", "draft.block_size", f"target.{_POSITIONS}"), _context),
     Check("SD205", ("draft.rope_theta", "target.rope_theta"), _rope_theta),
     Check("SD207", ("draft.dtype", "target.dtype"), _dtype),
+    Check("SD217", ("draft.rms_norm_eps", "target.rms_norm_eps", "draft.block_size"), _epsilon),
     Check("SD208", ("draft.block_size", "draft.layout"), _draft_tokens),
 )

@@ -38,6 +38,7 @@ class ExpectedTensor:
     `terms` say in config fields what each dimension of `shape` is. `needed`: its absence is a
     fault. `loaded`: the server reads it (others are allowed and stay on disk). `dtypes` are the
     format's names of the only types that it may have; empty for any floating point type.
+    `because`: the config's field that chose these terms, where one did.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ExpectedTensor:
     needed: bool = True
     loaded: bool = True
     dtypes: tuple[str, ...] = ()
+    because: str = ""
 
 
 class Tensors(NamedTuple):

@@ -17,7 +17,7 @@ from server.weights.files import WeightFault, name_list
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
 
-_INDEX_LIMIT_BYTES = 64 * 2**20
+_INDEX_LIMIT_BYTES = 16 * 2**20
 _FAULTS_SHOWN = 10
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _NOT_WEIGHTS = ("training_args.bin", "optimizer.pt", "optimizer.bin", "scheduler.pt")

@@ -180,7 +180,7 @@ def _shape(case: _Case, entry: TensorEntry, expected: ExpectedTensor) -> Finding
         "SD401",
         f"{case.role} {entry.name} is {found} in its header, its config implies {asked} ({terms})",
         Location(case.role, str(entry.file), shape, value=found),
-        *_config_fields(case.config, terms),
+        *_config_fields(case.config, f"{terms}, {expected.because}"),
     )
 
 

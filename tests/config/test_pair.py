@@ -16,7 +16,7 @@ def test_matching_pair_passes_every_rule_that_applies() -> None:
     skips = {check.rule for check in outcome.checks if check.status is CheckStatus.SKIP}
     assert skips == {"SD208", "SD215", "SD216", "SD336"}
     passes = {check.rule for check in outcome.checks if check.status is CheckStatus.PASS}
-    assert passes == {f"SD{n}" for n in (201, 202, 203, 204, 205, 207, *range(209, 215))}
+    assert passes == {f"SD{n}" for n in (201, 202, 203, 204, 205, 207, *range(209, 215), 217)}
 
 
 FIRING: tuple[tuple[str, dict[str, Any], dict[str, Any], Asked, str], ...] = (
@@ -81,6 +81,7 @@ TOLD: tuple[tuple[str, Severity, dict[str, Any], dict[str, Any], str], ...] = (
     ("SD211", Severity.NOTE, {"head_dim": 256}, {}, "256 128"),
     ("SD212", Severity.NOTE, {"num_hidden_layers": 8}, {}, "5 8"),
     ("SD214", Severity.WARNING, {}, {"eos_token_id": (151645, 151669)}, "151669 [151645 151669]"),
+    ("SD217", Severity.WARNING, {"rms_norm_eps": 1e-5}, {}, "1e-05 1e-06"),
     ("SD214", Severity.WARNING, {}, {"bos_token_id": (151669,)}, "151669"),
 )
 
@@ -116,6 +117,7 @@ SILENT: tuple[tuple[dict[str, Any], dict[str, Any], Asked], ...] = (
     ({"target_layer_ids": (-1, 9, 17, 25, 34)}, {}, Asked()),
     ({"target_layer_ids": (0, 9, 17, 25, 35), "schema_id": "flat"}, {}, Asked()),
     ({"mask_token_id": 151935}, {"eos_token_id": (151934,)}, Asked()),
+    ({"rms_norm_eps": 1.00000001e-6}, {}, Asked()),
     ({"draft_vocab_size": 151936}, {}, Asked()),
     ({"target_model_type": "qwen3"}, {"model_types": ("qwen3_vl", "qwen3")}, Asked()),
     ({"target_model_type": "qwen3"}, {"model_types": ()}, Asked()),

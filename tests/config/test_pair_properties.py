@@ -101,7 +101,7 @@ def test_any_two_models_are_judged_without_raising(
     pair = make_pair(left[0], right[1], Asked(dtype, length, tokens))
     outcome = judge_pair(pair)
     rules = [check.rule for check in outcome.checks]
-    assert len(rules) == len(set(rules)) == 16
+    assert len(rules) == len(set(rules)) == 17
     draft, target = pair.draft.record, pair.target.record
     assert draft is not None
     assert target is not None

@@ -90,4 +90,9 @@ EXAMPLES: tuple[Example, ...] = (
         pair(DFLASH, {"target_model_type": "qwen2"}),
         pair(DFLASH, {"target_model_type": "qwen3"}),
     ),
+    make_example(
+        "SD217",
+        pair(DFLASH, {"rms_norm_eps": 1.000001e-06}),
+        pair(DFLASH, {"rms_norm_eps": 1.00000001e-06}),
+    ),
 )

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from server.weights.files import WeightFault
-from server.weights.header import read_header
+from server.weights.header import HEADER_LIMIT_BYTES, read_header
 from tests.weights.make import raw_file
 
 PAIR = {
@@ -176,10 +176,10 @@ def test_empty_and_tiny_files(tmp_path: Path) -> None:
 
 
 def test_header_limit(tmp_path: Path) -> None:
-    over = (100_000_001).to_bytes(8, "little") + b"{}"
+    over = (HEADER_LIMIT_BYTES + 1).to_bytes(8, "little") + b"{}"
     fault = fault_of(tmp_path, over)
-    assert (fault.rule, "100000001" in fault.message) == ("SD407", True)
-    at = (100_000_000).to_bytes(8, "little") + b"{}"
+    assert (fault.rule, "16777217" in fault.message) == ("SD407", True)
+    at = HEADER_LIMIT_BYTES.to_bytes(8, "little") + b"{}"
     assert fault_of(tmp_path, at).rule == "SD408"
 
 

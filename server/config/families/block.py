@@ -4,6 +4,7 @@ Sources: z-lab/dflash dflash/model.py, deepseek-ai/DeepSpec deepspec/modeling/ds
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from server.config.records import BlockDraft
 from server.config.tensors import FC_COLUMNS, ExpectedTensor, decoder_layers, expect
@@ -56,5 +57,6 @@ def confidence_tensors(
     """The confidence head, which only predicts acceptance: shipped, and never loaded."""
     width = "hidden_size+markov_rank" if draft.confidence_head_with_markov else "hidden_size"
     needed = draft.enable_confidence_head
-    yield expect(draft, f"{name}.weight", "1", width, needed=needed, loaded=False)
+    weight = expect(draft, f"{name}.weight", "1", width, needed=needed, loaded=False)
+    yield replace(weight, because="confidence_head_with_markov")
     yield expect(draft, f"{name}.bias", "1", needed=needed, loaded=False)

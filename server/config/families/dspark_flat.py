@@ -10,6 +10,7 @@ from server.config.families.common import Subject
 from server.config.families.flat import TENSORS, claim_flat, has_markov_head, read_flat
 from server.config.families.model import Claim, DraftFile, Family, fault
 from server.config.records import BlockDraft
+from server.config.rules import finding
 from server.findings import Finding
 
 
@@ -31,7 +32,9 @@ def read(file: DraftFile) -> Reading[BlockDraft]:
 def _head_stated(subject: Subject) -> Iterator[Finding]:
     head = subject.file.top("markov_head_type")
     if head.value is None:
-        yield fault("SD105", subject.file, head, "vanilla is served")
+        rank = subject.file.top("markov_rank")
+        message = f"draft markov_head_type is {head.shown}, markov_rank is {rank.shown}"
+        yield finding("SD105", message, subject.file.at(head), subject.file.at(rank))
 
 
 def _head_type(subject: Subject) -> Iterator[Finding]:

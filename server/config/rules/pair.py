@@ -158,4 +158,15 @@ RULES: tuple[Rule, ...] = (
         source="sgl-project/SpecForge configs/gemma3-1b-eagle3.json; "
         "Tencent/AngelSlim configs (target_model_type)",
     ),
+    Rule(
+        id="SD217",
+        name="norm-epsilon-differs",
+        summary="the draft's rms_norm_eps is the target's, compared as 32-bit floats",
+        why="trainers copy it from the target; another value was edited, or is that of another "
+        "model, and shifts every norm a little",
+        fix="compare rms_norm_eps with the training configuration",
+        source="deepseek-ai/DeepSpec deepspec/modeling/dspark/qwen3/config.py (a copy of the "
+        "target's config)",
+        severity=Severity.WARNING,
+    ),
 )
