@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from server.findings import JsonValue, Location
 
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz_0123456789")
 _TEXT_CHARS = 120
 _KEY_CHARS = 80
 _ITEMS = 12
@@ -33,8 +32,9 @@ class Source(NamedTuple):
 
 def pointer(*keys: str | int) -> str:
     """The JSON pointer (RFC 6901) of a path of keys and list positions. Long keys are cut."""
-    if len(keys) == 1 and isinstance(keys[0], str) and _PLAIN.issuperset(keys[0]):
-        return f"/{_cut(keys[0], _KEY_CHARS)}"  # nearly all of them
+    plain = [k for k in keys if isinstance(k, str) and k.isidentifier() and len(k) <= _KEY_CHARS]
+    if len(plain) == len(keys):  # nearly all of them
+        return f"/{'/'.join(plain)}" if plain else ""
     return "".join(
         f"/{_cut(str(k), _KEY_CHARS).replace('~', '~0').replace('/', '~1')}" for k in keys
     )

@@ -42,11 +42,13 @@ def main() -> int:
 def _options() -> Namespace:
     parser = ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--runs", type=int, default=10_000, help="executions, over all workers")
-    parser.add_argument("--engine", choices=("atheris", "hypothesis"), default="atheris")
+    parser.add_argument("--engine", choices=("atheris", "hypothesis", "dice"), default="atheris")
     parser.add_argument("--seed", type=int, default=1, help="the first worker's; others count on")
     parser.add_argument("--seeds", type=Path, help="a folder of folders of real config files")
     parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--out", type=Path, help="a new folder for what is found")
+    parser.add_argument(
+        "--out", type=Path, help="a folder for what is found; one with a corpus is gone on from"
+    )
     parser.add_argument("--replay", type=Path, nargs="+", help="judge these inputs and no others")
     return parser.parse_args()
 

@@ -87,13 +87,15 @@ MARKOV_MARKS: tuple[Mark, ...] = (
     Mark("confidence_head_with_markov", (False,)),
 )
 _PREFIXES = tuple((m.key[:-1], m) for m in MARKS if m.key.endswith("*"))
-_NAMED = {m.key: m for m in (*MARKS, *MARKOV_MARKS)}
+_BEGINNINGS = tuple(prefix for prefix, _ in _PREFIXES)
+_NAMED = {m.key: m for m in (*MARKS, *MARKOV_MARKS, *EAGLE_MARKS)}
 
 
 def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...]:
     """The places of `marks` in the file, at the top level or in dflash_config."""
     found: list[Picked] = []
-    for mark in marks:
+    top, nested = (any(map(is_marked, level)) for level in (file.raw, file.nested))
+    for mark in marks if top or nested else ():
         if mark.levels == "both":
             found += _matches(mark, file.raw, file, ())
         found += _matches(mark, file.nested, file, ("dflash_config",))
@@ -102,7 +104,7 @@ def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...
 
 def is_marked(key: str) -> bool:
     """True for a key that shows another family, whatever its value."""
-    return key in _NAMED or any(key.startswith(prefix) for prefix, _ in _PREFIXES)
+    return key in _NAMED or key.startswith(_BEGINNINGS)
 
 
 def is_inert(file: DraftFile, key: str, value: JsonValue) -> bool:
