@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from server import gate, startup
-from server.config.families import FAMILIES
+from server.config.families import known_families
 from server.findings import ExitCode
 from server.log import Refused
 from tests.boots import make_log, make_options, rules, said
@@ -82,8 +82,8 @@ def test_the_refusal_is_printed_before_the_target_is_looked_for(
 
 def test_every_family_that_is_not_served_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """A family that is registered as not served needs no branch of its own to be refused."""
-    unserved = tuple(f._replace(served=False) if f.id == "dflash" else f for f in FAMILIES)
-    monkeypatch.setattr("server.config.draft.FAMILIES", unserved)
+    unserved = tuple(f._replace(served=False) if f.id == "dflash" else f for f in known_families())
+    monkeypatch.setattr("server.config.draft.known_families", lambda: unserved)
     log = make_log()
     found = gate.read_draft_config(make_options("nowhere", "sample:dflash"), log)
     assert gate.refuse_unservable(found, log).refused

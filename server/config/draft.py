@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.config.checks import Reading
-from server.config.families import FAMILIES, DraftFile, Family
+from server.config.families import known_families
 from server.config.families.dspine_places import misplaced
 from server.config.families.keys import weight
 from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
-from server.config.families.model import UNKNOWN
+from server.config.families.model import UNKNOWN, DraftFile, Family
 from server.config.families.named import as_block_drafter, stated
 from server.config.fields import Picked
 from server.config.records import BlockDraft
@@ -24,12 +24,6 @@ from server.config.values import Source, same, shorten
 from server.findings import Finding, JsonValue, Location, Outcome, outcome_of
 
 DSPINE = "dspine"
-# The schemas in which each served family is served.
-SERVED = {
-    served.id: [family.schema_id for family in FAMILIES if family.served and family.id == served.id]
-    for served in FAMILIES
-    if served.served
-}
 # Experts, latent or linear attention, sinks, the target's keys and values, a table of its own.
 _PARTS = (
     *("n_routed_experts", "num_experts", "kv_lora_rank", "linear_attn_config", "attention_modes"),
@@ -48,9 +42,8 @@ class Draft:
     (`undecided` says which), or when there is no JSON object to judge (then `candidates` is empty
     and `outcome` says why). `served` is what the registry says of the family in this schema.
     `reading` is None for an unknown family, `tensors` for one whose tensors are not publicly known.
-    `evidence` are the deciding
-    places. `candidates` maps each family and schema to the reason why it did not claim the
-    file, "" for the one that did.
+    `evidence` are the deciding places. `candidates` maps each family and schema that was asked to
+    the reason why it did not claim the file, "" for the one that did.
     """
 
     family: str
@@ -79,7 +72,7 @@ def judge_file(file: DraftFile, outcome: Outcome) -> Draft:
     """The family of a raw file, read and judged; `outcome` is what reading the JSON found."""
     candidates: dict[str, str] = {}
     outcome += outcome_of("SD115", _misplaced(file))
-    for family in FAMILIES:
+    for family in known_families():
         claim = family.claim(file)
         candidates[f"{family.id} ({family.schema_id})"] = claim.reason
         evidence = tuple(map(file.at, claim.evidence))
@@ -106,6 +99,15 @@ def ensure_servable(draft: Draft, spec_method: str) -> Outcome:
     refusal = outcome_of("SD306", ()) + outcome_of("SD302", unknown)
     refusal += outcome_of("SD312", unserved)
     return refusal + outcome_of("SD301", _contradiction(draft, spec_method))
+
+
+def served_schemas() -> dict[str, list[str]]:
+    """The schemas in which each served family is served."""
+    schemas: dict[str, list[str]] = {}
+    for family in known_families():
+        if family.served:
+            schemas.setdefault(family.id, []).append(family.schema_id)
+    return schemas
 
 
 def _claimed(
@@ -179,8 +181,9 @@ def _unknown(draft: Draft) -> Finding:
 
 
 def _unserved(draft: Draft) -> Finding:
-    same_id = {draft.family: SERVED[draft.family]} if draft.family in SERVED else {}
-    served = _told(same_id or SERVED, " in")
+    schemas = served_schemas()
+    same_id = {draft.family: schemas[draft.family]} if draft.family in schemas else {}
+    served = _told(same_id or schemas, " in")
     only = _told(same_id, " only in") if same_id else served
     one = f"{draft.family} in the {draft.schema_id} schema"
     message = f"the draft is {one} ({', '.join(_quoted(draft))}), this server serves {only}"

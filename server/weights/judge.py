@@ -151,9 +151,9 @@ def _unexpected(case: _Case) -> Iterator[Finding]:
 
 def _families_of(names: Sequence[str]) -> list[str]:
     """The drafter families whose own tensors are among `names`."""
-    from server.config.families import FAMILIES  # wanted only when something is wrong
+    from server.config.families import known_families  # wanted only when something is wrong
 
-    marks = [(f.id, mark) for f in FAMILIES if f.tensors for mark in f.tensors.marks]
+    marks = [(f.id, mark) for f in known_families() if f.tensors for mark in f.tensors.marks]
     return list(dict.fromkeys(f for f, mark in marks if any(mark in name for name in names)))
 
 

@@ -4,7 +4,7 @@ Sources: transformers src/transformers/models/qwen3/modeling_qwen3.py; those of 
 family are in its module (`server/config/families/`).
 """
 
-from server.config.families import FAMILIES
+from server.config.families import known_families
 from server.config.records import BlockDraft, TargetConfig
 from server.config.tensors import ExpectedTensor, decoder_layers, expect
 
@@ -28,7 +28,7 @@ def draft_layout(draft: BlockDraft) -> tuple[ExpectedTensor, ...]:
 
     Raises LookupError when the tensors of its family are not known.
     """
-    for family in FAMILIES:
+    for family in known_families():
         if (family.id, family.schema_id) == (draft.family, draft.schema_id) and family.tensors:
             return tuple(family.tensors.expected(draft))
     raise LookupError(f"the tensors of {draft.family} ({draft.schema_id}) are not known")

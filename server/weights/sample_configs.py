@@ -6,7 +6,7 @@ The DSpine samples are configs alone: no DSpine draft is ever loaded.
 from typing import Any
 
 from server.config.draft import judge_file
-from server.config.families import DraftFile
+from server.config.families.model import DraftFile
 from server.config.records import TargetConfig
 from server.config.values import Source
 from server.findings import Outcome

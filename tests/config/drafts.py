@@ -5,7 +5,7 @@ from copy import deepcopy
 from typing import Any, TypeAlias
 
 from server.config.draft import Draft, ensure_servable, judge_file
-from server.config.families import DraftFile
+from server.config.families.model import DraftFile
 from server.config.values import Source
 from server.findings import Finding, Outcome, Severity
 from tests.geometry import QWEN3_8B

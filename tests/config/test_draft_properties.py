@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from server.config.draft import Draft, ensure_servable, judge_file
-from server.config.families import DraftFile
+from server.config.families.model import DraftFile
 from server.config.strict_json import parse_bytes
 from server.config.values import Source
 from server.findings import Outcome

@@ -5,9 +5,10 @@ family's claim wins: DSpine first, since every other reader would drop its bridg
 then what names itself; then DFlash's relatives, each before the family whose config it extends.
 """
 
+from collections.abc import Iterator
 from importlib import import_module
 
-from server.config.families.model import Claim, DraftFile, Family
+from server.config.families.model import Family
 
 _MODULES = (
     "dspine",
@@ -40,12 +41,12 @@ _MODULES = (
 )
 
 
-def _families_in(name: str) -> tuple[Family, ...]:
-    module = import_module(f"{__name__}.{name}")
-    several: tuple[Family, ...] = getattr(module, "FAMILIES", ())
-    return several or (module.FAMILY,)
+def known_families() -> Iterator[Family]:
+    """Every family, in order.
 
-
-FAMILIES: tuple[Family, ...] = tuple(family for name in _MODULES for family in _families_in(name))
-
-__all__ = ["FAMILIES", "Claim", "DraftFile", "Family"]
+    A module is imported when its turn comes, so that a refusal waits for no family after its own.
+    """
+    for name in _MODULES:
+        module = import_module(f"{__name__}.{name}")
+        several: tuple[Family, ...] = getattr(module, "FAMILIES", ())
+        yield from several or (module.FAMILY,)

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 
 from server.config.draft import Draft, judge_file
-from server.config.families import DraftFile
+from server.config.families.model import DraftFile
 from server.config.pair import Asked, Pair, judge_pair
 from server.config.records import TargetConfig
 from server.config.values import Source
