@@ -4,7 +4,7 @@ Each drafter family states its tensors in its module with `expect`; the shape is
 the words that messages show, so that the two cannot disagree. Linear weights are [out, in].
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
 from typing import NamedTuple
@@ -14,21 +14,6 @@ from server.config.records import Backbone, BlockDraft
 FC_COLUMNS = "len(target_layer_ids)*target_hidden_size"
 # What an absent field is, by the definition of the record.
 _FALLBACK = {"target_hidden_size": "hidden_size", "draft_vocab_size": "vocab_size"}
-_ATTENTION_ROWS = "num_attention_heads*head_dim"
-_KV_ROWS = "num_key_value_heads*head_dim"
-_LAYER: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("input_layernorm.weight", ("hidden_size",)),
-    ("self_attn.q_proj.weight", (_ATTENTION_ROWS, "hidden_size")),
-    ("self_attn.k_proj.weight", (_KV_ROWS, "hidden_size")),
-    ("self_attn.v_proj.weight", (_KV_ROWS, "hidden_size")),
-    ("self_attn.o_proj.weight", ("hidden_size", _ATTENTION_ROWS)),
-    ("self_attn.q_norm.weight", ("head_dim",)),
-    ("self_attn.k_norm.weight", ("head_dim",)),
-    ("post_attention_layernorm.weight", ("hidden_size",)),
-    ("mlp.gate_proj.weight", ("intermediate_size", "hidden_size")),
-    ("mlp.up_proj.weight", ("intermediate_size", "hidden_size")),
-    ("mlp.down_proj.weight", ("hidden_size", "intermediate_size")),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,13 +54,6 @@ def expect(
 ) -> ExpectedTensor:
     """A tensor whose dimensions are `terms`, such as "2*hidden_size" or "hidden_size+rank"."""
     return ExpectedTensor(name, tuple(_size(record, term) for term in terms), terms, needed, loaded)
-
-
-def decoder_layers(record: Backbone, prefix: str = "") -> Iterator[ExpectedTensor]:
-    """The Qwen3 decoder layers of `record`: 11 tensors a layer."""
-    for layer in range(record.num_hidden_layers):
-        for name, terms in _LAYER:
-            yield expect(record, f"{prefix}layers.{layer}.{name}", *terms)
 
 
 def _size(record: Backbone, term: str) -> int:

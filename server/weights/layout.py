@@ -5,8 +5,9 @@ family are in its module (`server/config/families/`).
 """
 
 from server.config.families import known_families
+from server.config.layers import qwen3_layers
 from server.config.records import BlockDraft, TargetConfig
-from server.config.tensors import ExpectedTensor, decoder_layers, expect
+from server.config.tensors import ExpectedTensor, expect
 
 __all__ = ["ExpectedTensor", "draft_layout", "target_layout"]
 
@@ -17,7 +18,7 @@ def target_layout(target: TargetConfig) -> tuple[ExpectedTensor, ...]:
     table = ("vocab_size", "hidden_size")
     return (
         expect(target, "model.embed_tokens.weight", *table),
-        *decoder_layers(target, "model."),
+        *qwen3_layers(target, "model."),
         expect(target, "model.norm.weight", "hidden_size"),
         expect(target, "lm_head.weight", *table, needed=untied, loaded=untied),
     )

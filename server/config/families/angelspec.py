@@ -10,12 +10,14 @@ tools/convert_to_hf.py (the file is the training config and a draft_vocab_size).
 from collections.abc import Iterator
 
 from server.config.checks import Check
+from server.config.families.block import shipped_embedding
 from server.config.families.common import Subject, pick_draft
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, given
+from server.config.layers import qwen3_layers
 from server.config.records import BlockDraft
 from server.config.rules import finding
-from server.config.tensors import FC_COLUMNS, ExpectedTensor, decoder_layers, expect
+from server.config.tensors import FC_COLUMNS, ExpectedTensor, expect
 from server.config.values import same
 from server.findings import Finding
 
@@ -62,10 +64,9 @@ def context_projection(draft: BlockDraft) -> ExpectedTensor:
 def angelspec_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     """Norms and decoder layers, and the target's embedding, a frozen copy."""
     yield expect(draft, "context_norm.weight", "hidden_size")
-    yield from decoder_layers(draft)
+    yield from qwen3_layers(draft)
     yield expect(draft, "final_norm.weight", "hidden_size")
-    table = ("vocab_size", "hidden_size")
-    yield expect(draft, "embed_tokens.weight", *table, needed=False, loaded=False)
+    yield shipped_embedding(draft)
 
 
 def correction_tensors(

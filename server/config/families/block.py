@@ -6,29 +6,32 @@ Sources: z-lab/dflash dflash/model.py, deepseek-ai/DeepSpec deepspec/modeling/ds
 from collections.abc import Iterator
 from dataclasses import replace
 
+from server.config.layers import SIZES, qwen3_layers
 from server.config.records import BlockDraft
-from server.config.tensors import FC_COLUMNS, ExpectedTensor, decoder_layers, expect
+from server.config.tensors import FC_COLUMNS, ExpectedTensor, expect
 
-GEOMETRY = (
-    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-    *("num_key_value_heads", "head_dim", "vocab_size"),
-)
-BLOCK_NEEDS = (*GEOMETRY, "target_layer_ids", "target_hidden_size")
+BLOCK_NEEDS = (*SIZES, "target_layer_ids", "target_hidden_size")
 
 
 def block_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     """The backbone: fc.weight [H, captured * H_target], two norms, decoder layers."""
     yield expect(draft, "fc.weight", "hidden_size", FC_COLUMNS)
     yield expect(draft, "hidden_norm.weight", "hidden_size")
-    yield from decoder_layers(draft)
+    yield from qwen3_layers(draft)
     yield expect(draft, "norm.weight", "hidden_size")
 
 
-def shipped_tables(draft: BlockDraft, head_rows: str = "vocab_size") -> Iterator[ExpectedTensor]:
-    """Frozen copies of the target's embedding and head, which a draft may ship."""
-    tables = (("embed_tokens.weight", "vocab_size"), ("lm_head.weight", head_rows))
-    for name, rows in tables:
-        yield expect(draft, name, rows, "hidden_size", needed=False, loaded=False)
+def shipped_embedding(draft: BlockDraft) -> ExpectedTensor:
+    """A frozen copy of the target's embedding, which a draft may ship."""
+    table = ("vocab_size", "hidden_size")
+    return expect(draft, "embed_tokens.weight", *table, needed=False, loaded=False)
+
+
+def shipped_tables(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+    """Frozen copies of the target's embedding and head."""
+    yield shipped_embedding(draft)
+    table = ("vocab_size", "hidden_size")
+    yield expect(draft, "lm_head.weight", *table, needed=False, loaded=False)
 
 
 def markov_tensors(

@@ -20,8 +20,9 @@ from server.config.families.fusion import (
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import by_architecture, claim_any
 from server.config.fields import Picked
+from server.config.layers import qwen3_layers
 from server.config.records import AnchorLayout, BlockDraft
-from server.config.tensors import ExpectedTensor, Tensors, decoder_layers, expect
+from server.config.tensors import ExpectedTensor, Tensors, expect
 
 
 def claim(file: DraftFile) -> Claim:
@@ -36,7 +37,7 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
 def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield expect(draft, "hidden_norm.weight", "hidden_size")
     yield fusion_weights(draft)
-    yield from decoder_layers(draft)
+    yield from qwen3_layers(draft)
     yield from context_projections(draft)
     yield expect(draft, "norm.weight", "hidden_size")
 

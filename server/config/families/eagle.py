@@ -6,11 +6,12 @@ vllm/model_executor/models/registry.py.
 """
 
 from server.config.families.by_header import is_complete, is_eagle
-from server.config.families.eagle_fields import SIZES, DecoderDraft, pick_flat
+from server.config.families.eagle_fields import DecoderDraft, pick_flat
 from server.config.families.eagle_tensors import eagle_tensors
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import as_causal_lm, equals
+from server.config.layers import SIZES
 from server.config.tensors import Tensors
 
 _UNDECIDED = "undecided between eagle and draft-model"

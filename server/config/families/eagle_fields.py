@@ -6,7 +6,7 @@ vllm-project/vllm vllm/model_executor/models/llama_eagle3.py.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
@@ -14,20 +14,15 @@ from server.config.backbone import pick_dtype
 from server.config.families.model import DraftFile
 from server.config.families.named import stated
 from server.config.fields import Picked, given, pick, pick_one
+from server.config.layers import SIZES, DecoderKind
 from server.config.records import BlockDraft
 from server.findings import JsonValue
 
-SIZES = (
-    *("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"),
-    *("num_key_value_heads", "head_dim", "vocab_size"),
-)
 AUX_IDS = "eagle_aux_hidden_state_layer_ids"
 _MASK = ("mask_token_id", "pard_token", "ptd_token_id")
 _DEFAULT_CAPTURED = 3
 _ASKED = ("draft_vocab_size", "target_hidden_size", "target_model_type", "num_target_layers")
 _FLAGS = ("norm_before_fc", "fc_norm", "attention_bias")
-
-DecoderKind = Literal["llama", "qwen2", "qwen3"]
 
 
 class DecoderDraft(BlockDraft):

@@ -2,15 +2,17 @@
 
 Sources: SafeAILab/EAGLE eagle/model/cnets.py and cnets1.py, vllm-project/speculators
 src/speculators/models/eagle3/core.py and model_definitions.py, sgl-project/SpecForge
-specforge/modeling/draft/peagle.py; transformers' Llama, Qwen2 and Qwen3 for the layers.
+specforge/modeling/draft/peagle.py.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import cast
 
-from server.config.families.eagle_fields import SIZES, DecoderDraft, DecoderKind, EagleDraft
-from server.config.records import Backbone, BlockDraft
+from server.config.families.block import shipped_embedding, shipped_tables
+from server.config.families.eagle_fields import DecoderDraft, EagleDraft
+from server.config.layers import SIZES, Layer, body, whole
+from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, expect
 
 EAGLE3_NEEDS = (
@@ -21,57 +23,6 @@ EAGLE3_NEEDS = (
 EAGLE3_ALIASES = (("midlayer.", "layers.0."),)
 CAPTURED = "captured_count*target_hidden_size"
 _WIDE = "2*hidden_size"
-_ROWS = {
-    "q_proj": "num_attention_heads*head_dim",
-    "k_proj": "num_key_value_heads*head_dim",
-    "v_proj": "num_key_value_heads*head_dim",
-}
-
-
-class Layer(NamedTuple):
-    """One decoder layer: `columns` is the width that its attention reads."""
-
-    record: Backbone
-    prefix: str
-    kind: DecoderKind
-    bias: bool = False
-    columns: str = "hidden_size"
-
-
-def attention(layer: Layer) -> Iterator[ExpectedTensor]:
-    """Projections of queries, keys, values and output, with the norms or biases of the kind."""
-    record, name = layer.record, f"{layer.prefix}self_attn."
-    for part, rows in _ROWS.items():
-        yield expect(record, f"{name}{part}.weight", rows, layer.columns)
-        if layer.bias or layer.kind == "qwen2":
-            # Code that trains heads of Llama leaves the biases out, whatever its config says.
-            yield expect(record, f"{name}{part}.bias", rows, needed=layer.kind == "qwen2")
-    yield expect(record, f"{name}o_proj.weight", "hidden_size", _ROWS["q_proj"])
-    if layer.bias:
-        yield expect(record, f"{name}o_proj.bias", "hidden_size", needed=False)
-    if layer.kind == "qwen3":
-        yield expect(record, f"{name}q_norm.weight", "head_dim")
-        yield expect(record, f"{name}k_norm.weight", "head_dim")
-
-
-def gated_mlp(record: Backbone, prefix: str, inner: str) -> Iterator[ExpectedTensor]:
-    """The three matrices of a gated MLP that is `inner` wide."""
-    yield expect(record, f"{prefix}gate_proj.weight", inner, "hidden_size")
-    yield expect(record, f"{prefix}up_proj.weight", inner, "hidden_size")
-    yield expect(record, f"{prefix}down_proj.weight", "hidden_size", inner)
-
-
-def body(layer: Layer) -> Iterator[ExpectedTensor]:
-    """A layer without its first norm."""
-    yield from attention(layer)
-    yield expect(layer.record, f"{layer.prefix}post_attention_layernorm.weight", "hidden_size")
-    yield from gated_mlp(layer.record, f"{layer.prefix}mlp.", "intermediate_size")
-
-
-def whole(layer: Layer) -> Iterator[ExpectedTensor]:
-    """A layer as a language model has it."""
-    yield expect(layer.record, f"{layer.prefix}input_layernorm.weight", "hidden_size")
-    yield from body(layer)
 
 
 def eagle3_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
@@ -105,13 +56,7 @@ def eagle_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
         name = f"layers.{i}."
         yield expect(head, f"{name}input_layernorm.weight", "hidden_size", needed=i > 0)
         yield from body(Layer(head, name, head.decoder, head.attention_bias))
-    yield from shared_tables(head)
-
-
-def shared_tables(draft: BlockDraft) -> Iterator[ExpectedTensor]:
-    """The embedding and the head of the target, which a draft may ship."""
-    for name in ("embed_tokens.weight", "lm_head.weight"):
-        yield expect(draft, name, "vocab_size", "hidden_size", needed=False, loaded=False)
+    yield from shipped_tables(head)
 
 
 def draft_tables(draft: BlockDraft) -> Iterator[ExpectedTensor]:
@@ -123,8 +68,7 @@ def draft_tables(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     reduced = rows is not None and rows < draft.vocab_size
     head = ("draft_vocab_size", "hidden_size")
     yield expect(draft, "lm_head.weight", *head, needed=reduced, loaded=reduced)
-    table = ("vocab_size", "hidden_size")
-    yield expect(draft, "embed_tokens.weight", *table, needed=False, loaded=False)
+    yield shipped_embedding(draft)
     for name, size, dtype in (("d2t", "draft_vocab_size", "I64"), ("t2d", "vocab_size", "BOOL")):
         told = expect(draft, name, size, needed=reduced, loaded=False)
         yield replace(told, dtypes=(dtype,))

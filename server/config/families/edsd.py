@@ -14,15 +14,13 @@ from server.config.families.eagle_fields import EagleDraft, pick_eagle3
 from server.config.families.eagle_tensors import (
     CAPTURED,
     EAGLE3_NEEDS,
-    Layer,
-    body,
     draft_tables,
-    gated_mlp,
 )
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import by_architecture, claim_any
 from server.config.families.relations import told
+from server.config.layers import Layer, body, gated_mlp
 from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors, expect
 from server.findings import Finding

@@ -7,8 +7,9 @@ src/speculators/convert/eagle/eagle_converter.py (names).
 from collections.abc import Iterator
 from typing import cast
 
-from server.config.families.eagle_fields import SIZES, DecoderDraft
-from server.config.families.eagle_tensors import Layer, body, shared_tables
+from server.config.families.block import shipped_tables
+from server.config.families.eagle_fields import DecoderDraft
+from server.config.layers import SIZES, Layer, body
 from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors, expect
 
@@ -30,7 +31,7 @@ def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     for name in norms if head.layernorms else ():
         yield expect(head, f"{name}.weight", "hidden_size")
     yield from body(Layer(head, "transformer.", head.decoder, head.attention_bias))
-    yield from shared_tables(head)
+    yield from shipped_tables(head)
 
 
 HASS_TENSORS = Tensors(

@@ -11,14 +11,8 @@ from typing import Annotated, Literal, cast
 
 from pydantic import Field
 
-from server.config.families.eagle_fields import SIZES, DecoderKind
-from server.config.families.eagle_tensors import (
-    Layer,
-    attention,
-    gated_mlp,
-    shared_tables,
-    whole,
-)
+from server.config.families.block import shipped_embedding, shipped_tables
+from server.config.layers import SIZES, DecoderKind, Layer, attention, gated_mlp, whole
 from server.config.records import BlockDraft, Count
 from server.config.tensors import ExpectedTensor, expect
 
@@ -54,7 +48,7 @@ def mtp_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     for i in range(module.num_hidden_layers):
         yield from _in_one_layer(module, f"model.mtp_layers.{i}." if mimo else f"mtp_layers.{i}.")
     if not mimo:
-        yield from shared_tables(module)
+        yield from shipped_tables(module)
 
 
 def _in_one_layer(module: MtpDraft, name: str) -> Iterator[ExpectedTensor]:
@@ -81,8 +75,7 @@ def _angelspec(module: MtpDraft) -> Iterator[ExpectedTensor]:
     else:
         yield from _experts(module, "midlayer.mlp.")
     # The head is the target's and never saved; the embedding is, frozen.
-    table = ("vocab_size", "hidden_size")
-    yield expect(module, "embed_tokens.weight", *table, needed=False, loaded=False)
+    yield shipped_embedding(module)
 
 
 def _experts(module: MtpDraft, name: str) -> Iterator[ExpectedTensor]:
