@@ -7,9 +7,9 @@ the words that messages show, so that the two cannot disagree. Linear weights ar
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from server.config.records import Backbone, BlockDraft
+from server.config.records import Backbone
 
 FC_COLUMNS = "len(target_layer_ids)*target_hidden_size"
 # What an absent field is, by the definition of the record.
@@ -38,13 +38,13 @@ class ExpectedTensor:
 class Tensors(NamedTuple):
     """The tensors of one drafter family.
 
-    `needs` are the record's fields that `expected` reads. `aliases`: beginnings of names that
-    some exporters write, each with the one that `expected` has. `marks` are parts of names that
-    no other family has; a file that holds one under another family's name is told so.
+    `expected` takes the record of that family, and reads its fields `needs`. `aliases`: beginnings
+    of names that some exporters write, each with the one that `expected` has. `marks` are parts of
+    names that no other family has; a file that holds one under another family's name is told so.
     """
 
     needs: tuple[str, ...]
-    expected: Callable[[BlockDraft], Iterable[ExpectedTensor]]
+    expected: Callable[[Any], Iterable[ExpectedTensor]]
     aliases: tuple[tuple[str, str], ...] = ()
     marks: tuple[str, ...] = ()
 

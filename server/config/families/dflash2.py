@@ -8,7 +8,6 @@ request 52816, sgl-project/sglang python/sglang/srt/speculative/dflash_utils.py 
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from server.config.families.anchors import shown_layout
 from server.config.families.block import BLOCK_NEEDS, block_tensors
@@ -49,8 +48,8 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
     return pick_draft(file) | own | shown_layout(file, AnchorLayout.DROP)
 
 
-def _tensors(record: BlockDraft) -> Iterator[ExpectedTensor]:
-    draft = cast(DFlash2Draft, record)
+def dflash2_tensors(draft: DFlash2Draft) -> Iterator[ExpectedTensor]:
+    """DFlash's, two convolutions in each layer [2, kernel, H], and the selector's tables."""
     yield from block_tensors(draft)
     if draft.conv_kernel_size and draft.conv_group_size:
         rows = "2*conv_kernel_size*hidden_size/conv_group_size"
@@ -70,7 +69,7 @@ def _tensors(record: BlockDraft) -> Iterator[ExpectedTensor]:
 _CODEBOOKS = tuple(f"candidate_selector.{side}_codebook" for side in ("predecessor", "successor"))
 _TENSORS = Tensors(
     (*BLOCK_NEEDS, *_CONVOLUTION, "selector_rank"),
-    _tensors,
+    dflash2_tensors,
     # Exports of frameworks that keep a table in a module of its own.
     aliases=tuple((f"{name}.weight", name) for name in _CODEBOOKS),
     marks=("attention_conv.", "mlp_conv.", "candidate_selector."),

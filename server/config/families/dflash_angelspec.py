@@ -6,7 +6,7 @@ angelspec/models/draft/dflash.py and dflash_gated.py.
 """
 
 from collections.abc import Iterator
-from typing import Literal, cast
+from typing import Literal
 
 from server.config.checks import Check
 from server.config.families.angelspec import (
@@ -28,6 +28,8 @@ from server.config.records import BlockDraft, Positive
 from server.config.tensors import ExpectedTensor, Tensors, expect
 from server.config.values import shorten
 from server.findings import Finding
+
+_GATED = "gated_sum"
 
 
 class AngelSpecDraft(BlockDraft):
@@ -55,18 +57,14 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
     return pick_angelspec(file, "fusion_type", "gate_temperature")
 
 
-def _gated(draft: BlockDraft) -> bool:
-    return cast(AngelSpecDraft, draft).fusion_type == "gated_sum"
-
-
 def _gated_width(subject: Subject) -> Iterator[Finding]:
-    if _gated(subject.reading.partial):
+    if subject.file.top("fusion_type").value == _GATED:
         yield from same_width(subject)
 
 
-def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def _tensors(draft: AngelSpecDraft) -> Iterator[ExpectedTensor]:
     yield from angelspec_tensors(draft)
-    if not _gated(draft):
+    if draft.fusion_type != _GATED:
         yield context_projection(draft)
         return
     yield expect(draft, "layer_gate", "len(target_layer_ids)")

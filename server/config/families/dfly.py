@@ -5,7 +5,6 @@ angelspec/models/draft/dfly.py and tests/test_dfly.py (tensors, equal widths).
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from server.config.families.angelspec import (
     ANGELSPEC_CHECKS,
@@ -50,8 +49,7 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
     return pick_angelspec(file, *_OWN)
 
 
-def _tensors(record: BlockDraft) -> Iterator[ExpectedTensor]:
-    draft = cast(DFlyDraft, record)
+def _tensors(draft: DFlyDraft) -> Iterator[ExpectedTensor]:
     yield context_projection(draft)
     yield from angelspec_tensors(draft)
     yield fusion_weights(draft)

@@ -5,7 +5,6 @@ vllm-project/vllm vllm/config/speculative.py.
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from server.config.backbone import pick_dtype
 from server.config.families.by_header import MODULES, has_module, is_complete
@@ -64,8 +63,7 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
     }
 
 
-def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
-    plain = cast(PlainDraft, draft)
+def _tensors(plain: PlainDraft) -> Iterator[ExpectedTensor]:
     sizes = {name: getattr(plain, own) for name, own in _OWN.items()}
     model = Backbone.model_construct(**sizes, vocab_size=plain.vocab_size)
     table = ("vocab_size", "hidden_size")

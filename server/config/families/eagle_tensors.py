@@ -7,7 +7,6 @@ specforge/modeling/draft/peagle.py.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import cast
 
 from server.config.families.block import shipped_embedding, shipped_tables
 from server.config.families.eagle_fields import DecoderDraft, EagleDraft
@@ -25,9 +24,8 @@ CAPTURED = "captured_count*target_hidden_size"
 _WIDE = "2*hidden_size"
 
 
-def eagle3_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def eagle3_tensors(head: EagleDraft) -> Iterator[ExpectedTensor]:
     """fc.weight [H, captured * H_target], layers of which the first reads [*, 2H], norm, tables."""
-    head = cast(EagleDraft, draft)
     yield expect(head, "fc.weight", "hidden_size", CAPTURED, needed=head.use_aux_hidden_state)
     if head.norm_before_fc:
         yield expect(head, "input_norm.weight", CAPTURED)
@@ -41,15 +39,14 @@ def eagle3_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield from draft_tables(head)
 
 
-def p_eagle_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def p_eagle_tensors(head: EagleDraft) -> Iterator[ExpectedTensor]:
     """EAGLE-3's, and mask_hidden [1, 1, captured * H_target], as both trainers write it."""
-    yield from eagle3_tensors(draft)
-    yield expect(draft, "mask_hidden", "1", "1", CAPTURED)
+    yield from eagle3_tensors(head)
+    yield expect(head, "mask_hidden", "1", "1", CAPTURED)
 
 
-def eagle_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def eagle_tensors(head: DecoderDraft) -> Iterator[ExpectedTensor]:
     """EAGLE-1 and 2: fc.weight [H, 2H], layers of which the first may lack its first norm."""
-    head = cast(DecoderDraft, draft)
     yield expect(head, "fc.weight", "hidden_size", _WIDE)
     yield expect(head, "fc.bias", "hidden_size", needed=False)
     for i in range(head.num_hidden_layers):

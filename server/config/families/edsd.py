@@ -6,7 +6,6 @@ configs/qwen3-8b-edsd.json.
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from server.config.checks import Check
 from server.config.families.common import Subject
@@ -21,7 +20,6 @@ from server.config.families.model import Claim, DraftFile
 from server.config.families.named import by_architecture, claim_any
 from server.config.families.relations import told
 from server.config.layers import Layer, body, gated_mlp
-from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors, expect
 from server.findings import Finding
 
@@ -40,8 +38,7 @@ def _count(subject: Subject) -> Iterator[Finding]:
         yield told(subject, "SD108", message, "target_layer_ids")
 
 
-def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
-    head = cast(EagleDraft, draft)
+def _tensors(head: EagleDraft) -> Iterator[ExpectedTensor]:
     yield expect(head, "fc.weight", "hidden_size", CAPTURED)
     yield expect(head, "embnorm.weight", "hidden_size")
     yield from gated_mlp(head, "edfuse.", "intermediate_size")

@@ -5,12 +5,10 @@ src/speculators/convert/eagle/eagle_converter.py (names).
 """
 
 from collections.abc import Iterator
-from typing import cast
 
 from server.config.families.block import shipped_tables
 from server.config.families.eagle_fields import DecoderDraft
 from server.config.layers import SIZES, Layer, body
-from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors, expect
 
 
@@ -21,9 +19,8 @@ class HassDraft(DecoderDraft):
     layernorms: bool = False
 
 
-def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def _tensors(head: HassDraft) -> Iterator[ExpectedTensor]:
     """fusion_fc.weight [H, 2H] and one layer, transformer, which has its first norm by option."""
-    head = cast(HassDraft, draft)
     yield expect(head, "fusion_fc.weight", "hidden_size", "2*hidden_size")
     if head.fusion_bias:
         yield expect(head, "fusion_fc.bias", "hidden_size")

@@ -6,7 +6,7 @@ src/speculators/models/medusa/config.py and core.py.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, cast
+from typing import Annotated
 
 from pydantic import Field
 
@@ -38,9 +38,8 @@ def reduced(file: DraftFile) -> Picked:
     return place._replace(present=place.present and not whole)
 
 
-def medusa_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def medusa_tensors(heads: MedusaDraft) -> Iterator[ExpectedTensor]:
     """For each head its blocks [H, H] and, unless the target's is used, a head [vocab, H]."""
-    heads = cast(MedusaDraft, draft)
     rows = ("draft_vocab_size", "hidden_size")
     for i in range(heads.num_heads):
         for j in range(heads.num_hidden_layers):

@@ -7,7 +7,7 @@ src/speculators/models/mtp/model_definitions.py.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -38,9 +38,8 @@ class MtpDraft(BlockDraft):
     moe_router_enable_expert_bias: bool = True
 
 
-def mtp_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
+def mtp_tensors(module: MtpDraft) -> Iterator[ExpectedTensor]:
     """The module: a projection [H, 2H] of token and hidden state, norms, one decoder layer."""
-    module = cast(MtpDraft, draft)
     if module.module.startswith("angelspec"):
         yield from _angelspec(module)
         return

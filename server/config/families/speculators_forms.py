@@ -4,7 +4,7 @@ Source: vllm-project/speculators src/speculators/models/*/core.py (what is saved
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -41,8 +41,6 @@ from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors
 from server.findings import JsonValue
 
-_Expected = Callable[[BlockDraft], Iterable[ExpectedTensor]]
-
 _CHECKS = (*DECODER, *PROPOSALS)
 _DSPARK: Mapping[str, JsonValue] = {
     "markov_rank": 256,
@@ -64,7 +62,9 @@ class OneMtpDraft(MtpDraft):
     num_nextn_predict_layers: Annotated[int, Field(ge=1, le=1)]
 
 
-def _with_tables(needs: tuple[str, ...], base: _Expected) -> Tensors:
+def _with_tables(
+    needs: tuple[str, ...], base: Callable[[Any], Iterable[ExpectedTensor]]
+) -> Tensors:
     """The tensors of `base`, and those of the draft's own vocabulary."""
 
     def expected(draft: BlockDraft) -> Iterator[ExpectedTensor]:
@@ -81,11 +81,6 @@ def _dspark(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield from confidence_tensors(draft)
 
 
-def _dflash2(draft: BlockDraft) -> Iterator[ExpectedTensor]:
-    if dflash2.FAMILY.tensors:
-        yield from dflash2.FAMILY.tensors.expected(draft)
-
-
 FORMS: Mapping[str, tuple[Form, Tensors | None]] = {
     "dflash": (
         Form(block_fields(8), checks=_CHECKS),
@@ -99,7 +94,7 @@ FORMS: Mapping[str, tuple[Form, Tensors | None]] = {
     ),
     "dflash2": (
         Form(block_fields(8, _DFLASH2), dflash2.DFlash2Draft, checks=_CHECKS),
-        _with_tables((*BLOCK_NEEDS, *_DFLASH2), _dflash2),
+        _with_tables((*BLOCK_NEEDS, *_DFLASH2), dflash2.dflash2_tensors),
     ),
     "jetspec": (
         Form(block_fields(16), checks=_CHECKS),
