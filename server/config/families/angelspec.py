@@ -12,17 +12,29 @@ from collections.abc import Iterator
 from server.config.checks import Check
 from server.config.families.block import shipped_embedding
 from server.config.families.common import Subject, pick_draft
-from server.config.families.model import DraftFile
+from server.config.families.model import Claim, DraftFile
+from server.config.families.named import equals
 from server.config.fields import Picked, given
 from server.config.layers import qwen3_layers
 from server.config.records import BlockDraft
 from server.config.rules import finding
 from server.config.tensors import FC_COLUMNS, ExpectedTensor, expect
-from server.config.values import same
+from server.config.values import same, shorten
 from server.findings import Finding
 
 REQUIRED = ("mask_token_id", "target_layer_ids")
 _FLAT = ("mask_token_id", "target_layer_ids", "block_size", "draft_vocab_size")
+
+
+def claim_angelspec(file: DraftFile, architecture: str, model_type: str) -> Claim:
+    """That architecture with that model_type, and no dflash_config."""
+    own = equals(file.top("model_type"), model_type)
+    if file.architecture != architecture or not own:
+        names, kind = (shorten(file.raw.get(key)) for key in ("architectures", "model_type"))
+        return Claim(reason=f"architectures is {names} with model_type {kind}")
+    if file.raw.get("dflash_config") is not None:
+        return Claim(reason="there is a dflash_config")
+    return Claim((file.top("architectures"), *own))
 
 
 def pick_angelspec(file: DraftFile, *own: str) -> dict[str, Picked]:

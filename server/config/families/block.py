@@ -1,4 +1,4 @@
-"""The tensors that DFlash and its relatives share, stated once for all of them.
+"""The fields and the tensors that DFlash and its relatives share, stated once for all of them.
 
 Sources: z-lab/dflash dflash/model.py, deepseek-ai/DeepSpec deepspec/modeling/dspark.
 """
@@ -10,7 +10,12 @@ from server.config.layers import SIZES, qwen3_layers
 from server.config.records import BlockDraft
 from server.config.tensors import FC_COLUMNS, ExpectedTensor, expect
 
+BLOCK_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids")
 BLOCK_NEEDS = (*SIZES, "target_layer_ids", "target_hidden_size")
+CONFIDENCE_FIELDS = ("enable_confidence_head", "confidence_head_with_markov")
+MARKOV_FIELDS = ("markov_rank", "markov_head_type", *CONFIDENCE_FIELDS)
+MARKOV_NEEDS = (*BLOCK_NEEDS, *MARKOV_FIELDS)
+HEAD_MARKS = ("markov_head.", "confidence_head.")
 
 
 def block_tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:

@@ -8,7 +8,7 @@ angelslim/compressor/speculative/train/models/draft/qwen_dflare.py.
 from collections.abc import Iterator
 
 from server.config.families.anchors import shown_layout
-from server.config.families.block import BLOCK_NEEDS
+from server.config.families.block import BLOCK_NEEDS, BLOCK_REQUIRED
 from server.config.families.common import pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.fusion import (
@@ -42,12 +42,10 @@ def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield expect(draft, "norm.weight", "hidden_size")
 
 
-_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids")
-
 FAMILY = unserved(
     "dflare",
     "nested",
     claim,
-    Form(_pick, required=_REQUIRED, checks=(SAME_WIDTH,)),
+    Form(_pick, required=BLOCK_REQUIRED, checks=(SAME_WIDTH,)),
     Tensors(BLOCK_NEEDS, _tensors, marks=DFLARE_MARKS),
 )

@@ -10,7 +10,7 @@ request 52816, sgl-project/sglang python/sglang/srt/speculative/dflash_utils.py 
 from collections.abc import Iterator
 
 from server.config.families.anchors import shown_layout
-from server.config.families.block import BLOCK_NEEDS, block_tensors
+from server.config.families.block import BLOCK_NEEDS, BLOCK_REQUIRED, block_tensors
 from server.config.families.common import pick_draft, pick_either
 from server.config.families.dspine_names import DFLASH2
 from server.config.families.form import Form, unserved
@@ -24,6 +24,7 @@ from server.config.tensors import ExpectedTensor, Tensors, expect
 _CONVOLUTION = ("conv_kernel_size", "conv_group_size")
 _SELECTOR = ("selector_rank", "selector_top_k")
 _FACTORS = ("output_multiplier", "final_logit_softcapping")
+_CODEBOOKS = ("candidate_selector.predecessor_codebook", "candidate_selector.successor_codebook")
 
 
 class DFlash2Draft(BlockDraft):
@@ -59,14 +60,12 @@ def dflash2_tensors(draft: DFlash2Draft) -> Iterator[ExpectedTensor]:
                 yield expect(draft, f"{name}.base_kernel", *base)
                 yield expect(draft, f"{name}.kernel_projection.weight", rows, "hidden_size")
     if draft.selector_rank:
-        for side in ("predecessor", "successor"):
-            name = f"candidate_selector.{side}_codebook"
+        for name in _CODEBOOKS:
             yield expect(draft, name, "vocab_size", "selector_rank")
         name = "candidate_selector.hidden_projection.weight"
         yield expect(draft, name, "selector_rank", "hidden_size")
 
 
-_CODEBOOKS = tuple(f"candidate_selector.{side}_codebook" for side in ("predecessor", "successor"))
 _TENSORS = Tensors(
     (*BLOCK_NEEDS, *_CONVOLUTION, "selector_rank"),
     dflash2_tensors,
@@ -81,8 +80,7 @@ _CHECKS = (
     at_most("selector_top_k", "vocab_size"),
     divides("conv_group_size", "hidden_size"),
 )
-_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids")
 
 FAMILY = unserved(
-    "dflash2", "nested", claim, Form(_pick, DFlash2Draft, _REQUIRED, _CHECKS), _TENSORS
+    "dflash2", "nested", claim, Form(_pick, DFlash2Draft, BLOCK_REQUIRED, _CHECKS), _TENSORS
 )

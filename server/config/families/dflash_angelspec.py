@@ -13,6 +13,7 @@ from server.config.families.angelspec import (
     ANGELSPEC_CHECKS,
     REQUIRED,
     angelspec_tensors,
+    claim_angelspec,
     context_projection,
     pick_angelspec,
 )
@@ -20,13 +21,11 @@ from server.config.families.block import BLOCK_NEEDS
 from server.config.families.common import Subject
 from server.config.families.form import Form, unserved
 from server.config.families.fusion import same_width
-from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.families.marks import ALL_MARKS, foreign_key
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import equals
 from server.config.fields import Picked
 from server.config.records import BlockDraft, Positive
 from server.config.tensors import ExpectedTensor, Tensors, expect
-from server.config.values import shorten
 from server.findings import Finding
 
 _GATED = "gated_sum"
@@ -41,16 +40,8 @@ class AngelSpecDraft(BlockDraft):
 
 def claim(file: DraftFile) -> Claim:
     """DFlashDraftModel with model_type dflash, no dflash_config, and no key of another family."""
-    own = equals(file.top("model_type"), "dflash")
-    if file.architecture != "DFlashDraftModel" or not own:
-        names, kind = (shorten(file.raw.get(key)) for key in ("architectures", "model_type"))
-        return Claim(reason=f"architectures is {names} with model_type {kind}")
-    if file.raw.get("dflash_config") is not None:
-        return Claim(reason="there is a dflash_config")
-    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
-    if marks:
-        return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
-    return Claim((file.top("architectures"), *own))
+    own, foreign = claim_angelspec(file, "DFlashDraftModel", "dflash"), foreign_key(file, ALL_MARKS)
+    return Claim(reason=foreign) if own.evidence and foreign else own
 
 
 def _pick(file: DraftFile) -> dict[str, Picked]:

@@ -18,7 +18,7 @@ from server.config.families.common import (
     read_draft_record,
 )
 from server.config.families.keys import ignored_top, unknown_nested
-from server.config.families.marks import MARKOV_MARKS, MARKS, foreign_marks
+from server.config.families.marks import ALL_MARKS, foreign_key
 from server.config.families.model import Claim, DraftFile, Family, fault
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
@@ -38,9 +38,9 @@ def claim(file: DraftFile) -> Claim:
         return Claim(reason=f"architectures is {shorten(names.value)}, *DFlash* is needed")
     if not isinstance(config.value, Mapping):
         return Claim(reason=f"dflash_config is {config.shown}, an object is needed")
-    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS))
-    if marks:
-        return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
+    foreign = foreign_key(file, ALL_MARKS)
+    if foreign:
+        return Claim(reason=foreign)
     stated = map(file.inner, _NESTED_FACTS)
     return Claim((names, *(place for place in stated if place.present)))
 

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from server.config.families.block import BLOCK_NEEDS, block_tensors
+from server.config.families.block import BLOCK_NEEDS, BLOCK_REQUIRED, block_tensors
 from server.config.families.common import given_layout, pick_draft, pick_either
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
@@ -53,7 +53,7 @@ def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield expect(draft, "embed_proj.2.weight", "vocab_size", "emb_dim")
 
 
-_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids", "gru_hidden_dim", "emb_dim")
+_REQUIRED = (*BLOCK_REQUIRED, "gru_hidden_dim", "emb_dim")
 _NEEDS = (*BLOCK_NEEDS, "gru_hidden_dim", "emb_dim")
 
 FAMILY = unserved(

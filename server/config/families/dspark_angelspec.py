@@ -10,38 +10,31 @@ from server.config.families.angelspec import (
     ANGELSPEC_CHECKS,
     REQUIRED,
     angelspec_tensors,
+    claim_angelspec,
     context_projection,
     correction_tensors,
     pick_angelspec,
 )
-from server.config.families.block import confidence_tensors, markov_tensors
-from server.config.families.form import Form, unserved
-from server.config.families.markov import (
-    MARKOV_CHECKS,
+from server.config.families.block import (
+    HEAD_MARKS,
     MARKOV_FIELDS,
-    MARKOV_MARKS,
     MARKOV_NEEDS,
-    DSparkDraft,
+    confidence_tensors,
+    markov_tensors,
 )
+from server.config.families.form import Form, unserved
+from server.config.families.markov import MARKOV_CHECKS, DSparkDraft
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import equals, stated
+from server.config.families.named import stated
 from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors
-from server.config.values import shorten
-
-_ARCHITECTURE = "DSparkDraftModel"
 
 
 def claim(file: DraftFile) -> Claim:
     """DSparkDraftModel with model_type dspark and no dflash_config."""
-    own = equals(file.top("model_type"), "dspark")
-    if file.architecture != _ARCHITECTURE or not own:
-        names, kind = (shorten(file.raw.get(key)) for key in ("architectures", "model_type"))
-        return Claim(reason=f"architectures is {names} with model_type {kind}")
-    if file.raw.get("dflash_config") is not None:
-        return Claim(reason="there is a dflash_config")
-    return Claim((file.top("architectures"), *own, *stated(file.top("markov_rank"))))
+    own = claim_angelspec(file, "DSparkDraftModel", "dspark")
+    return Claim((*own.evidence, *stated(file.top("markov_rank")))) if own.evidence else own
 
 
 def _pick(file: DraftFile) -> dict[str, Picked]:
@@ -63,5 +56,5 @@ FAMILY = unserved(
     "angelspec",
     claim,
     Form(_pick, DSparkDraft, (*REQUIRED, "markov_rank"), _CHECKS),
-    Tensors(MARKOV_NEEDS, _tensors, marks=MARKOV_MARKS),
+    Tensors(MARKOV_NEEDS, _tensors, marks=HEAD_MARKS),
 )

@@ -6,6 +6,7 @@ Source: deepseek-ai/DeepSpec deepspec/modeling/dspark/qwen3/config.py and markov
 from collections.abc import Iterator
 
 from server.config.checks import Check, Reading
+from server.config.families.block import HEAD_MARKS
 from server.config.families.common import Subject
 from server.config.families.flat import TENSORS, claim_flat, has_markov_head, read_flat
 from server.config.families.model import Claim, DraftFile, Family, fault
@@ -48,5 +49,5 @@ _CHECKS: tuple[Check[Subject], ...] = (
     Check("SD305", (), _head_type),
 )
 
-_TENSORS = TENSORS._replace(marks=("markov_head.", "confidence_head."))
+_TENSORS = TENSORS._replace(marks=HEAD_MARKS)
 FAMILY = Family("dspark", "flat", served=True, claim=claim, read=read, tensors=_TENSORS)

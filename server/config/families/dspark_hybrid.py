@@ -6,11 +6,11 @@ pegainfer-k3/src/executor/dspark/mod.rs pins its fields and tensors.
 """
 
 from server.config.families.anchors import shown_layout
+from server.config.families.block import MARKOV_FIELDS
 from server.config.families.common import pick_draft, pick_either
 from server.config.families.form import Form, unserved
 from server.config.families.markov import (
     MARKOV_CHECKS,
-    MARKOV_FIELDS,
     REQUIRED,
     TENSORS,
     DSparkDraft,

@@ -13,10 +13,15 @@ from typing import Annotated
 from pydantic import Field
 
 from server.config.families.anchors import shown_layout
-from server.config.families.block import block_tensors, confidence_tensors, markov_tensors
+from server.config.families.block import (
+    MARKOV_NEEDS,
+    block_tensors,
+    confidence_tensors,
+    markov_tensors,
+)
 from server.config.families.common import pick_draft, pick_either
 from server.config.families.form import Form, unserved
-from server.config.families.markov import MARKOV_NEEDS, REQUIRED, DSparkDraft
+from server.config.families.markov import REQUIRED, DSparkDraft
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import equals, stated
 from server.config.fields import Picked, given

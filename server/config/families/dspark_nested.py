@@ -10,11 +10,11 @@ from collections.abc import Iterator
 
 from server.config.checks import Check
 from server.config.families.anchors import shown_layout
+from server.config.families.block import MARKOV_FIELDS
 from server.config.families.common import Subject, pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.markov import (
     MARKOV_CHECKS,
-    MARKOV_FIELDS,
     REQUIRED,
     TENSORS,
     DSparkDraft,

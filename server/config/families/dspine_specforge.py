@@ -10,6 +10,7 @@ specforge/modeling/draft/dspine.py, configs/qwen3-8b-dspine.json.
 from collections.abc import Iterator, Mapping
 
 from server.config.checks import Check
+from server.config.families.block import BLOCK_REQUIRED
 from server.config.families.common import Subject, given_layout, pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile, fault
@@ -58,7 +59,7 @@ def _limits(subject: Subject) -> Iterator[Finding]:
 _FORM = Form(
     _pick,
     InjectedDraft,
-    required=("block_size", "mask_token_id", "target_layer_ids"),
+    required=BLOCK_REQUIRED,
     checks=(Check("SD108", ("hidden_size", "vocab_size", "transfer_rank", "top_k"), _limits),),
 )
 FAMILY = unserved("dspine", "hybrid", claim, _FORM)

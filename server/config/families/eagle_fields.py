@@ -19,7 +19,7 @@ from server.config.records import BlockDraft
 from server.findings import JsonValue
 
 AUX_IDS = "eagle_aux_hidden_state_layer_ids"
-_MASK = ("mask_token_id", "pard_token", "ptd_token_id")
+MASK_NAMES = ("mask_token_id", "pard_token", "ptd_token_id")
 _DEFAULT_CAPTURED = 3
 _ASKED = ("draft_vocab_size", "target_hidden_size", "target_model_type", "num_target_layers")
 _FLAGS = ("norm_before_fc", "fc_norm", "attention_bias")
@@ -100,7 +100,7 @@ def pick_eagle3(file: DraftFile) -> dict[str, Picked]:
 
 def pick_mask(file: DraftFile) -> Picked:
     """The token that stands for one that is not drafted yet, under any of its three names."""
-    places = tuple(map(file.top, _MASK))
+    places = tuple(map(file.top, MASK_NAMES))
     return pick_one("mask_token_id", file.source, *(stated(*places) or (said(places[0]),)))
 
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 from server.config.checks import Check, Reading
 from server.config.families.block import (
-    BLOCK_NEEDS,
+    CONFIDENCE_FIELDS,
+    MARKOV_NEEDS,
     block_tensors,
     confidence_tensors,
     markov_tensors,
@@ -24,7 +25,7 @@ from server.config.families.common import (
     read_draft_record,
 )
 from server.config.families.keys import ignored_top
-from server.config.families.marks import MARKS, foreign_marks
+from server.config.families.marks import MARKS, foreign_key
 from server.config.families.model import Claim, DraftFile, fault
 from server.config.fields import Picked
 from server.config.records import AnchorLayout, BlockDraft
@@ -35,7 +36,6 @@ from server.findings import Finding
 
 _SERVED = "Qwen3DSparkModel"
 _EMBEDDING = -1  # target_layer_ids may name the embedding's output in this schema
-_HEADS = ("enable_confidence_head", "confidence_head_with_markov")
 
 
 def claim_flat(file: DraftFile) -> Claim:
@@ -45,9 +45,9 @@ def claim_flat(file: DraftFile) -> Claim:
         return Claim(reason=f"architectures is {shorten(names.value)}, *DSparkModel is needed")
     if config.value is not None:
         return Claim(reason=f"dflash_config is {shorten(config.value)}, none is needed")
-    marks = foreign_marks(file, MARKS)
-    if marks:
-        return Claim(reason=f"{marks[0].pointer} is {shorten(marks[0].value)}")
+    foreign = foreign_key(file, MARKS)
+    if foreign:
+        return Claim(reason=foreign)
     return Claim((names, file.top("markov_rank"), file.top("num_anchors")))
 
 
@@ -62,7 +62,7 @@ def read_flat(
 ) -> Reading[BlockDraft]:
     """Read every field and judge the file by itself; `extra` are the family's own fields."""
     picked = pick_draft(file) | given_names(family, "flat") | extra
-    picked |= {name: file.top(name) for name in _HEADS}
+    picked |= {name: file.top(name) for name in CONFIDENCE_FIELDS}
     picked["layout"] = given_layout(AnchorLayout.FIRST, *_layout_faults(file))
     subject = Subject(file, read_draft_record(file, picked), lowest_layer_id=_EMBEDDING)
     return judge_draft(subject, *_CHECKS, *checks)
@@ -76,7 +76,7 @@ def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield from shipped_tables(draft)
 
 
-TENSORS = Tensors((*BLOCK_NEEDS, "markov_rank", "markov_head_type", *_HEADS), _tensors)
+TENSORS = Tensors(MARKOV_NEEDS, _tensors)
 
 
 def _layout_faults(file: DraftFile) -> Iterator[Finding]:

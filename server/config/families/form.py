@@ -13,9 +13,9 @@ from server.config.backbone import Decoder, head_groups
 from server.config.checks import Check, Reading, run_checks
 from server.config.families.common import FACTS, Subject, given_names
 from server.config.families.model import Claim, DraftFile, Family
+from server.config.families.relations import at_most
 from server.config.fields import Picked, read_record
 from server.config.records import BlockDraft
-from server.config.rules import finding
 from server.config.tensors import Tensors
 from server.findings import Finding
 
@@ -32,7 +32,6 @@ class Form(NamedTuple):
     record: type[BlockDraft] = BlockDraft
     required: tuple[str, ...] = ()
     checks: tuple[Check[Subject], ...] = ()
-    lowest_layer_id: int = 0
 
 
 def unserved(
@@ -55,18 +54,9 @@ def _judge(file: DraftFile, form: Form, picked: dict[str, Picked]) -> Reading[Bl
     open_fields = [name for name, field in fields.items() if field.is_required()]
     waits = {name: "SD312" for name in open_fields if name not in form.required}
     reading: Reading[BlockDraft] = read_record(form.record, picked, file.source, waits)
-    subject = Subject(file, reading, form.lowest_layer_id)
+    subject = Subject(file, reading)
     found = run_checks((*FACTS, *_CHECKS, *form.checks), subject, reading.unresolved)
     return replace(reading, outcome=reading.outcome + found)
-
-
-def _own_vocabulary(subject: Subject) -> Iterator[Finding]:
-    rows, vocab = subject.reading.partial.draft_vocab_size, subject.reading.partial.vocab_size
-    if rows is not None and rows > vocab:
-        pointers, source = subject.reading.pointers, subject.file.source
-        message = f"draft draft_vocab_size is {rows}, draft vocab_size is {vocab}"
-        mine = source.at(pointers["draft_vocab_size"], rows)
-        yield finding("SD108", message, mine, source.at(pointers["vocab_size"], vocab))
 
 
 def _heads(subject: Subject) -> Iterator[Finding]:
@@ -74,6 +64,6 @@ def _heads(subject: Subject) -> Iterator[Finding]:
 
 
 _CHECKS: tuple[Check[Subject], ...] = (
-    Check("SD108", ("draft_vocab_size", "vocab_size"), _own_vocabulary),
+    at_most("draft_vocab_size", "vocab_size"),
     Check("SD119", ("num_attention_heads", "num_key_value_heads"), _heads),
 )

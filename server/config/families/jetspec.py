@@ -5,7 +5,7 @@ published code fixes how many of a block's positions are drafts. Sources: sgl-pr
 29524, vllm-project/speculators pull request 747, NVIDIA-NeMo/Automodel pull request 2867.
 """
 
-from server.config.families.block import BLOCK_NEEDS, block_tensors
+from server.config.families.block import BLOCK_NEEDS, BLOCK_REQUIRED, block_tensors
 from server.config.families.common import pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
@@ -30,12 +30,10 @@ def _pick(file: DraftFile) -> dict[str, Picked]:
     return pick_draft(file) | {"causal_head": file.inner("causal_head")}
 
 
-_REQUIRED = ("block_size", "mask_token_id", "target_layer_ids")
-
 FAMILY = unserved(
     "jetspec",
     "nested",
     claim,
-    Form(_pick, JetSpecDraft, _REQUIRED),
+    Form(_pick, JetSpecDraft, BLOCK_REQUIRED),
     Tensors(BLOCK_NEEDS, block_tensors),
 )

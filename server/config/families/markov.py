@@ -1,4 +1,4 @@
-"""What DSpark's schemas share: the fields of its two heads, their rule, and the tensors.
+"""What DSpark's schemas share that are not served: a record, the rule of its heads, tensors.
 
 Sources: sgl-project/SpecForge specforge/modeling/draft/dspark.py (heads and their inputs, names
 of earlier checkpoints), pegainfer-project/pegainfer pegainfer-k3/src/executor/dspark/mod.rs.
@@ -11,7 +11,10 @@ from pydantic import Field
 
 from server.config.checks import Check
 from server.config.families.block import (
-    BLOCK_NEEDS,
+    BLOCK_REQUIRED,
+    CONFIDENCE_FIELDS,
+    HEAD_MARKS,
+    MARKOV_NEEDS,
     block_tensors,
     confidence_tensors,
     markov_tensors,
@@ -22,11 +25,7 @@ from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, Tensors
 from server.findings import Finding
 
-_CONFIDENCE = ("enable_confidence_head", "confidence_head_with_markov")
-MARKOV_FIELDS = ("markov_rank", "markov_head_type", *_CONFIDENCE)
-MARKOV_NEEDS = (*BLOCK_NEEDS, *MARKOV_FIELDS)
-MARKOV_MARKS = ("markov_head.", "confidence_head.")
-REQUIRED = ("block_size", "mask_token_id", "target_layer_ids", "markov_rank")
+REQUIRED = (*BLOCK_REQUIRED, "markov_rank")
 
 
 class DSparkDraft(BlockDraft):
@@ -44,7 +43,7 @@ def _reads_markov(subject: Subject) -> Iterator[Finding]:
         yield told(subject, "SD110", message, *fields)
 
 
-MARKOV_CHECKS = (Check("SD110", ("markov_rank", *_CONFIDENCE), _reads_markov),)
+MARKOV_CHECKS = (Check("SD110", ("markov_rank", *CONFIDENCE_FIELDS), _reads_markov),)
 
 
 def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
@@ -53,4 +52,4 @@ def _tensors(draft: BlockDraft) -> Iterator[ExpectedTensor]:
     yield from confidence_tensors(draft)
 
 
-TENSORS = Tensors(MARKOV_NEEDS, _tensors, aliases=(("logit_head.", ""),), marks=MARKOV_MARKS)
+TENSORS = Tensors(MARKOV_NEEDS, _tensors, aliases=(("logit_head.", ""),), marks=HEAD_MARKS)

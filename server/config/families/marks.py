@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from server.config.families.model import DraftFile
 from server.config.fields import Picked, pick
-from server.config.values import same
+from server.config.values import same, shorten
 from server.findings import JsonValue
 
 
@@ -79,8 +79,9 @@ MARKS: tuple[Mark, ...] = (
     Mark("num_nextn_predict_layers", (0,)),
     Mark("num_mtp_modules", (0,)),
 )
-# Foreign to the nested schema only; the flat one has these at the top level.
-MARKOV_MARKS: tuple[Mark, ...] = (
+# And to the nested schema; the flat one has these at the top level.
+ALL_MARKS: tuple[Mark, ...] = (
+    *MARKS,
     Mark("markov_rank", (0,)),
     Mark("markov_head_type"),
     Mark("enable_confidence_head", (False,)),
@@ -88,7 +89,7 @@ MARKOV_MARKS: tuple[Mark, ...] = (
 )
 _PREFIXES = tuple((m.key[:-1], m) for m in MARKS if m.key.endswith("*"))
 _BEGINNINGS = tuple(prefix for prefix, _ in _PREFIXES)
-_NAMED = {m.key: m for m in (*MARKS, *MARKOV_MARKS, *EAGLE_MARKS)}
+_NAMED = {m.key: m for m in (*ALL_MARKS, *EAGLE_MARKS)}
 
 
 def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...]:
@@ -105,6 +106,12 @@ def foreign_marks(file: DraftFile, marks: tuple[Mark, ...]) -> tuple[Picked, ...
 def is_marked(key: str) -> bool:
     """True for a key that shows another family, whatever its value."""
     return key in _NAMED or key.startswith(_BEGINNINGS)
+
+
+def foreign_key(file: DraftFile, marks: tuple[Mark, ...]) -> str:
+    """The first place of `marks` in words, as a reason against a claim; empty for none."""
+    found = foreign_marks(file, marks)
+    return f"{found[0].pointer} is {shorten(found[0].value)}" if found else ""
 
 
 def is_inert(file: DraftFile, key: str, value: JsonValue) -> bool:

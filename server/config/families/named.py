@@ -1,22 +1,14 @@
-"""What the families share that are recognised and refused by name: nothing of them is read.
-
-Such a module says what shows its family; whether other keys of the file are right is not judged.
-"""
+"""What claims look at: an architecture, a key that states something, a causal language model."""
 
 from collections.abc import Callable, Iterable, Mapping
 
-from server.config.families.marks import EAGLE_MARKS, MARKOV_MARKS, MARKS, foreign_marks
-from server.config.families.model import Claim, DraftFile, Family
+from server.config.families.marks import ALL_MARKS, EAGLE_MARKS, foreign_key
+from server.config.families.model import Claim, DraftFile
 from server.config.fields import Picked
 from server.config.values import same, shorten
 from server.findings import JsonValue
 
 _BLOCK = ("DFlash", "DSpark", "DFlare", "DFly", "Domino")
-
-
-def name_only(family: str, schema_id: str, claim: Callable[[DraftFile], Claim]) -> Family:
-    """A family that is refused by its name: it has no reader and no record."""
-    return Family(family, schema_id, served=False, claim=claim, read=None)
 
 
 def claim_any(places: Iterable[Picked], wanted: str) -> Claim:
@@ -60,10 +52,7 @@ def as_block_drafter(file: DraftFile) -> str:
 def as_causal_lm(file: DraftFile, layers: str, fits: Callable[[int], bool]) -> Claim:
     """A claim on a causal language model whose number of `layers` fits, with no drafter's key."""
     count, name = file.top("num_hidden_layers"), file.architecture or ""
-    marks = foreign_marks(file, (*MARKS, *MARKOV_MARKS, *EAGLE_MARKS))
-    why = as_block_drafter(file)
-    if not why and marks:
-        why = f"{marks[0].pointer} is {shorten(marks[0].value)}"
+    why = as_block_drafter(file) or foreign_key(file, (*ALL_MARKS, *EAGLE_MARKS))
     if not why and not name.endswith("ForCausalLM"):
         why = f"architectures is {shorten(file.raw.get('architectures'))}, *ForCausalLM is needed"
     if not why and not (type(count.value) is int and fits(count.value)):

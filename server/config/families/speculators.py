@@ -8,8 +8,8 @@ vllm-project/speculators src/speculators/config.py and src/speculators/models.
 from functools import partial
 
 from server.config.families.form import unserved
-from server.config.families.model import UNKNOWN, Claim, DraftFile
-from server.config.families.named import name_only, stated
+from server.config.families.model import UNKNOWN, Claim, DraftFile, Family
+from server.config.families.named import stated
 from server.config.families.speculators_forms import FORMS
 
 _TYPE = "speculators_model_type"
@@ -37,5 +37,5 @@ FAMILIES = (
         unserved(_FAMILIES.get(name, name), "speculators", partial(_claim, name), form, tensors)
         for name, (form, tensors) in FORMS.items()
     ),
-    name_only(UNKNOWN, "speculators", _claim_other),
+    Family(UNKNOWN, "speculators", served=False, claim=_claim_other, read=None),
 )

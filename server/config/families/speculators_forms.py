@@ -11,6 +11,7 @@ from pydantic import Field
 from server.config.families import dflash2, markov
 from server.config.families.block import (
     BLOCK_NEEDS,
+    MARKOV_NEEDS,
     block_tensors,
     confidence_tensors,
     markov_tensors,
@@ -90,7 +91,7 @@ FORMS: Mapping[str, tuple[Form, Tensors | None]] = {
         Form(
             block_fields(8, _DSPARK), markov.DSparkDraft, checks=(*_CHECKS, *markov.MARKOV_CHECKS)
         ),
-        _with_tables(markov.MARKOV_NEEDS, _dspark),
+        _with_tables(MARKOV_NEEDS, _dspark),
     ),
     "dflash2": (
         Form(block_fields(8, _DFLASH2), dflash2.DFlash2Draft, checks=_CHECKS),
