@@ -12,13 +12,14 @@ from server.config.checks import Reading
 from server.config.locate import Checkpoint
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.config.rules import RULES, finding
+from server.config.tensors import ExpectedTensor
 from server.findings import Location, Outcome, outcome_by_rule, outcome_of
 from server.gate import NO_WEIGHTS, Servable
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import read_inventory
 from server.weights.judge import LoadPlan, judge_tensors
-from server.weights.layout import ExpectedTensor, target_layout
+from server.weights.layout import target_layout
 
 _SEAL = object()
 _TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))
@@ -66,7 +67,7 @@ class Admission:
 def read_tensor_headers(pair: PairRead, log: Log) -> Headers:
     """Compare both checkpoints' headers with the tensors their configs call for.
 
-    Of a refused draft the own headers are read, so that all of its faults are told at once; the
+    Of a refused draft its own headers are read, so that all of its faults are told at once; the
     target's are not.
     """
     target, refused = pair.target, pair.servable.refused

@@ -46,7 +46,7 @@ class Servable(NamedTuple):
 
     @property
     def ends_with_configs(self) -> bool:
-        """True when no header is opened: the draft is refused, and its tensors are not known.
+        """True when no header is opened: the draft is refused, and its tensors are not stated.
 
         So it is for DSpine, of which no file of weights is ever opened.
         """

@@ -41,7 +41,7 @@ class Draft:
     `family` is "unknown" when no family claims the file, when the file may be of several
     (`undecided` says which), or when there is no JSON object to judge (then `candidates` is empty
     and `outcome` says why). `served` is what the registry says of the family in this schema.
-    `reading` is None for an unknown family, `tensors` for one whose tensors are not publicly known.
+    `reading` is None for an unknown family, `tensors` for one whose tensors are not stated here.
     `evidence` are the deciding places. `candidates` maps each family and schema that was asked to
     the reason why it did not claim the file, "" for the one that did.
     """

@@ -193,7 +193,7 @@ CHECKS: tuple[Check[Pair], ...] = (
     Check("SD203", _same("vocab_size"), _vocabulary),
     Check("SD209", _IDS, _layer_ids),
     Check("SD210", ("draft.mask_token_id", "target.vocab_size"), _mask_id),
-    # Of block drafters alone: the others have one layer, whatever they capture.
+    # Of block drafters alone: the layers and heads of others follow nothing that they capture.
     Check("SD211", (*_same(*_GEOMETRY), "draft.block_size"), _attention_geometry),
     Check("SD212", ("draft.block_size", *_LAYERS), _captured_count),
     Check("SD213", _IDS, _last_layer),

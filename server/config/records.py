@@ -65,14 +65,15 @@ class AnchorLayout(StrEnum):
 
 
 class BlockDraft(Backbone):
-    """A DFlash-shaped block drafter.
+    """A drafter by what it is compared with a target by; records of other families extend it.
 
-    `target_layer_ids`: ids of the captured target layers as the file has them; less
+    The fields are those of a DFlash-shaped block drafter; one that a family lacks stays unresolved
+    in its reading. `target_layer_ids`: ids of the captured target layers as the file has them; less
     `layer_id_shift` they are 0-based and name outputs, -1 that of the embedding.
     `num_target_layers`: depth of the target it was trained on. `target_hidden_size` is the width
     of what is captured, hidden_size where it is None; `draft_vocab_size` the rows of the draft's
     own head, vocab_size where it is None. `uses_dspine` is a marker only; no bridge dimension is
-    kept, since nothing reads one yet.
+    kept, since nothing reads one.
     """
 
     family: str

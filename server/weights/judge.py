@@ -14,12 +14,12 @@ from server.config.checks import Reading, located
 from server.config.geometry import DTYPE_BYTES
 from server.config.records import Backbone
 from server.config.rules import finding
+from server.config.tensors import ExpectedTensor
 from server.config.values import pointer
 from server.findings import Finding, Location, Outcome, Severity, outcome_of
 from server.weights.files import Shard, count, name_list
 from server.weights.header import TensorEntry
 from server.weights.index import Inventory
-from server.weights.layout import ExpectedTensor
 
 # The dtypes that are loaded: the format's name, torch's name.
 TORCH_NAMES: Mapping[str, str] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
@@ -222,7 +222,7 @@ def _tables(case: _Case) -> Iterator[Finding]:
 
 
 def _declared(case: _Case, entry: TensorEntry) -> Iterator[Finding]:
-    stated = getattr(case.config.partial, "dtype", None)
+    stated = case.config.partial.dtype
     stored = TORCH_NAMES[entry.dtype]
     if stated is not None and stated != stored:
         message = f"{case.role} config states dtype {stated}, all tensors are stored as {stored}"

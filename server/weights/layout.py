@@ -9,8 +9,6 @@ from server.config.layers import qwen3_layers
 from server.config.records import BlockDraft, TargetConfig
 from server.config.tensors import ExpectedTensor, expect
 
-__all__ = ["ExpectedTensor", "draft_layout", "target_layout"]
-
 
 def target_layout(target: TargetConfig) -> tuple[ExpectedTensor, ...]:
     """The tensors of a Qwen3 target. With tied embeddings a shipped head is not loaded."""

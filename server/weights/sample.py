@@ -14,7 +14,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from server.weights.layout import ExpectedTensor
+from server.config.tensors import ExpectedTensor
 from server.weights.sample_configs import CONFIGS, tensors_of
 
 PREFIX = "sample:"

@@ -8,9 +8,10 @@ from typing import Any
 from server.config.draft import judge_file
 from server.config.families.model import DraftFile
 from server.config.records import TargetConfig
+from server.config.tensors import ExpectedTensor
 from server.config.values import Source
 from server.findings import Outcome
-from server.weights.layout import ExpectedTensor, draft_layout, target_layout
+from server.weights.layout import draft_layout, target_layout
 
 VOCAB_TOKENS = 2048
 HIDDEN = 512

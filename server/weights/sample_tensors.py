@@ -11,7 +11,7 @@ from functools import cache
 from hashlib import shake_256
 from struct import pack, unpack
 
-from server.weights.layout import ExpectedTensor
+from server.config.tensors import ExpectedTensor
 from server.weights.sample_configs import HIDDEN, MARKOV_RANK, MASK, VOCAB_TOKENS
 
 _ID_BITS = (VOCAB_TOKENS - 1).bit_length()

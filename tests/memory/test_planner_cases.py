@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from server.config.geometry import KvGeometry, kv_geometry
+from server.config.tensors import ExpectedTensor
 from server.memory.bill import Charges, Rank, limit_bytes
 from server.memory.kv_layout import KvLayout
 from server.memory.planner import Cause, Plan, Shortfall, plan
@@ -21,7 +22,7 @@ from server.memory.shard import (
     valid_ranks,
 )
 from server.memory.suggest import calmer
-from server.weights.layout import ExpectedTensor, draft_layout, target_layout
+from server.weights.layout import draft_layout, target_layout
 from tests.memory.make import (
     ALONE,
     DRAFT_BF16,

@@ -48,9 +48,8 @@ def test_the_nearest_input_does_not_fire_it(example: Example) -> None:
     assert example.rule not in {found.rule for found in execute(example).near}
 
 
-def test_other_rules_are_named_where_they_fire_only() -> None:
-    for example in EXAMPLES:
-        assert set(example.also) <= set(RULES) - {example.rule}
+def test_no_example_excuses_its_own_rule() -> None:
+    assert not [example.rule for example in EXAMPLES if example.rule in example.also]
 
 
 @pytest.mark.parametrize("part", ["name", "summary"])

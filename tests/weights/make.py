@@ -10,10 +10,10 @@ from safetensors.torch import save_file
 
 from server.config.checks import Reading
 from server.config.records import AnchorLayout, Backbone, BlockDraft, TargetConfig
+from server.config.tensors import ExpectedTensor
 from server.findings import Outcome
 from server.weights.index import read_inventory
 from server.weights.judge import LoadPlan, judge_tensors
-from server.weights.layout import ExpectedTensor
 from tests.geometry import QWEN3_8B
 
 INDEX = "model.safetensors.index.json"

@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from server.config.records import Backbone
+from server.config.tensors import ExpectedTensor
 from server.findings import Outcome, Severity
 from server.weights.index import read_inventory
 from server.weights.judge import LoadPlan, judge_tensors, resident_bytes
-from server.weights.layout import ExpectedTensor, draft_layout, target_layout
+from server.weights.layout import draft_layout, target_layout
 from tests.weights.make import (
     DRAFT_4B,
     DSPARK,

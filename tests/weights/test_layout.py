@@ -5,8 +5,9 @@ from math import prod
 import pytest
 
 from server.config.records import TargetConfig
+from server.config.tensors import ExpectedTensor
 from server.model.build import build_drafter, build_target
-from server.weights.layout import ExpectedTensor, draft_layout, target_layout
+from server.weights.layout import draft_layout, target_layout
 from tests.weights.make import DRAFT_4B, DSPARK, QWEN3_8B, make_draft, make_target
 
 

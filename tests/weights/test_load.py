@@ -9,8 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from server.config.tensors import ExpectedTensor
 from server.weights import load
-from server.weights.layout import ExpectedTensor, target_layout
+from server.weights.layout import target_layout
 from server.weights.load import LoadError, load_weights
 from tests.weights.make import (
     make_plan,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from server.weights.layout import ExpectedTensor
+from server.config.tensors import ExpectedTensor
 from server.weights.second_opinion import disagreements
 from tests.weights.make import make_plan, write_single
 

@@ -2,7 +2,8 @@
 
 The refusal is SD312. Beside it an operator hears what is wrong with the file and with the pair: a
 field that the family's files may leave out is no fault, and a rule that needs it waits on SD312.
-What this server's own forward computes (SD303, SD307, SD308, SD309, SD311) is not asked of them.
+What this server's own forward computes (SD303, SD307, SD308, SD311) is not asked of them; of
+quantisation only a dtype that says so is told (SD309).
 """
 
 from collections.abc import Callable, Iterator

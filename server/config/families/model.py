@@ -88,8 +88,8 @@ class Family(NamedTuple):
 
     `claim` looks at keys and values (and at tensors, where no key can tell), never at a path or a
     name of a file. `read` is called for a claimed file only; it reports every fault of the file
-    in one pass, and is None where no algorithm is named. `tensors` is None where they are not
-    publicly known.
+    in one pass, and is None where no algorithm is named. `tensors` is None where this server does
+    not state them; the header of such a draft is not opened.
     """
 
     id: str

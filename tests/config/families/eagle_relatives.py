@@ -11,11 +11,11 @@ from server.config.draft import Draft, judge_file
 from server.config.families.model import DraftFile
 from server.config.pair import Asked, Pair, judge_pair
 from server.config.records import TargetConfig
+from server.config.tensors import ExpectedTensor
 from server.config.values import Source
 from server.findings import Outcome
 from server.weights.index import read_inventory
 from server.weights.judge import judge_tensors
-from server.weights.layout import ExpectedTensor
 from tests.config.drafts import Raw, make
 from tests.config.pairs import TARGET, make_reading
 
