@@ -1,21 +1,14 @@
 """Small files of EAGLE's relatives, and their tensors written to a file and judged."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import torch
-from safetensors.torch import save_file
 
 from server.config.draft import Draft, judge_file
 from server.config.families.model import DraftFile
 from server.config.pair import Asked, Pair, judge_pair
 from server.config.records import TargetConfig
-from server.config.tensors import ExpectedTensor
 from server.config.values import Source
 from server.findings import Outcome
-from server.weights.index import read_inventory
-from server.weights.judge import judge_tensors
 from tests.config.drafts import Raw, make
 from tests.config.pairs import TARGET, make_reading
 
@@ -104,7 +97,6 @@ TINY: Mapping[str, Any] = {
     "target_hidden_size": 8,
     "mask_token_id": 19,
 }
-_DTYPES = {"I64": torch.int64, "BOOL": torch.bool}
 
 
 def tiny(base: Raw, changes: Raw | None = None) -> dict[str, Any]:
@@ -125,32 +117,3 @@ def with_target(draft: Draft, **target: object) -> Outcome:
     assert draft.reading is not None
     reading = make_reading(TargetConfig(**{**TARGET, **target}), "target", {})
     return judge_pair(Pair(draft.reading, reading, Asked()))
-
-
-def layout_of(draft: Draft) -> dict[str, ExpectedTensor]:
-    """The tensors that the draft's config asks for, by name."""
-    assert draft.tensors is not None
-    assert draft.reading is not None
-    assert not set(draft.tensors.needs) & set(draft.reading.unresolved)
-    return {told.name: told for told in draft.tensors.expected(draft.reading.partial)}
-
-
-def values_of(draft: Draft) -> dict[str, torch.Tensor]:
-    """Zeros for every tensor that the config asks for or allows."""
-    layout = layout_of(draft).values()
-    kinds = {told.name: told.dtypes[0] if told.dtypes else "" for told in layout}
-    return {
-        told.name: torch.zeros(told.shape, dtype=_DTYPES.get(kinds[told.name], torch.bfloat16))
-        for told in layout
-    }
-
-
-def judge_header(draft: Draft, folder: Path, tensors: dict[str, torch.Tensor]) -> Outcome:
-    """What the tensor rules say of `tensors` under the draft's config."""
-    save_file(tensors, folder / "model.safetensors")
-    inventory, outcome = read_inventory("draft", folder)
-    assert inventory is not None, outcome.findings
-    assert draft.reading is not None
-    assert draft.tensors is not None
-    layout = list(layout_of(draft).values())
-    return judge_tensors(inventory, layout, draft.reading, draft.tensors.aliases)[1]

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from server.config.draft import Draft
-from server.config.tensors import ExpectedTensor
 from server.findings import Outcome
-from server.weights.index import read_inventory
-from server.weights.judge import judge_tensors
 from tests.config.drafts import GONE, NESTED, Raw, judge, make
+from tests.config.families.headers import judge_header, layout_of, values_of
 from tests.config.families.relatives import (
     ANGELSPEC_DSPARK,
     DFLARE,
@@ -25,7 +22,7 @@ from tests.config.families.relatives import (
     SPECFORGE,
     tiny,
 )
-from tests.weights.make import make_tensors, rules_of, write_single
+from tests.weights.make import rules_of
 
 IN = "dflash_config/"
 Shapes = Mapping[str, list[int]]
@@ -100,25 +97,8 @@ TABLES: dict[str, Shapes] = {
 }
 
 
-def layout_of(draft: Draft) -> tuple[ExpectedTensor, ...]:
-    assert draft.tensors is not None
-    assert draft.reading is not None
-    assert not draft.reading.unresolved.keys() & set(draft.tensors.needs)
-    return tuple(draft.tensors.expected(draft.reading.partial))
-
-
 def shapes(base: Raw, changes: Raw | None = None) -> Shapes:
-    return {t.name: list(t.shape) for t in layout_of(judge(tiny(base, changes)))}
-
-
-def judge_header(folder: Path, draft: Draft, tensors: dict[str, torch.Tensor]) -> Outcome:
-    write_single(folder, tensors)
-    inventory, _ = read_inventory("draft", folder)
-    assert inventory is not None
-    assert draft.tensors is not None
-    assert draft.reading is not None
-    layout = layout_of(draft)
-    return judge_tensors(inventory, layout, draft.reading, draft.tensors.aliases)[1]
+    return {t.name: list(t.shape) for t in layout_of(judge(tiny(base, changes))).values()}
 
 
 def errors(outcome: Outcome) -> list[str]:
@@ -166,19 +146,19 @@ def test_good_header_then_one_tensor_missing_extra_and_of_another_shape(
     name: str, tmp_path: Path
 ) -> None:
     draft = judge(tiny(FILES[name]))
-    good = make_tensors(layout_of(draft))
-    assert errors(judge_header(tmp_path, draft, good)) == []
+    good = values_of(draft)
+    assert errors(judge_header(draft, tmp_path, good)) == []
     own = next(iter(TABLES[name]))
     lacking = {key: value for key, value in good.items() if key != own}
-    outcome = judge_header(tmp_path, draft, lacking)
+    outcome = judge_header(draft, tmp_path, lacking)
     assert errors(outcome) == ["SD402"]
     assert outcome.findings[0].message.endswith(own)
     stray = {**good, "stray_head.weight": torch.ones(2, dtype=torch.bfloat16)}
-    outcome = judge_header(tmp_path, draft, stray)
+    outcome = judge_header(draft, tmp_path, stray)
     assert errors(outcome) == ["SD403"]
     assert outcome.findings[0].message.endswith("stray_head.weight")
     wide = {**good, own: torch.ones(3, 3, dtype=torch.bfloat16)}
-    outcome = judge_header(tmp_path, draft, wide)
+    outcome = judge_header(draft, tmp_path, wide)
     assert errors(outcome) == ["SD401"]
     assert f"{own} is [3, 3]" in outcome.findings[0].message
 
@@ -196,11 +176,11 @@ def test_parts_that_a_file_may_leave_out(
     base: Raw, changes: Raw, optional: str, tmp_path: Path
 ) -> None:
     draft = judge(tiny(base, changes))
-    good = make_tensors(layout_of(draft))
+    good = values_of(draft)
     less = {name: value for name, value in good.items() if optional not in name}
     assert len(less) < len(good)
-    assert errors(judge_header(tmp_path, draft, less)) == []
-    assert errors(judge_header(tmp_path, draft, good)) == []
+    assert errors(judge_header(draft, tmp_path, less)) == []
+    assert errors(judge_header(draft, tmp_path, good)) == []
 
 
 @pytest.mark.parametrize(
@@ -216,10 +196,10 @@ def test_parts_that_a_file_may_leave_out(
 )  # fmt: skip
 def test_names_of_other_exporters(base: Raw, known: str, written: str, tmp_path: Path) -> None:
     draft = judge(tiny(base))
-    good = make_tensors(layout_of(draft))
+    good = values_of(draft)
     other = {n.replace(known, written, 1) if n.startswith(known) else n: t for n, t in good.items()}
     assert other.keys() != good.keys()
-    assert errors(judge_header(tmp_path, draft, other)) == []
+    assert errors(judge_header(draft, tmp_path, other)) == []
 
 
 @pytest.mark.parametrize(
@@ -236,10 +216,10 @@ def test_names_of_other_exporters(base: Raw, known: str, written: str, tmp_path:
 def test_weights_of_a_relative_under_a_plain_config_are_told_by_its_name(
     name: str, told: str, tmp_path: Path
 ) -> None:
-    weights = make_tensors(layout_of(judge(tiny(FILES[name]))))
+    weights = values_of(judge(tiny(FILES[name])))
     plain = judge(tiny(make(NESTED)))
     assert plain.family == "dflash"
-    outcome = judge_header(tmp_path, plain, weights)
+    outcome = judge_header(plain, tmp_path, weights)
     unexpected = next(f for f in outcome.findings if f.rule == "SD403")
     assert told in unexpected.message.partition("a family that has such tensors is ")[2]
 
@@ -269,6 +249,6 @@ def test_jetspec_has_the_published_count_and_size() -> None:
         "num_key_value_heads": 4,
         "vocab_size": 248320,
     }
-    layout = layout_of(judge(JETSPEC, changes))
+    layout = layout_of(judge(JETSPEC, changes)).values()
     assert len(layout) == 91
     assert sum(prod(tensor.shape) for tensor in layout) == 473_995_264

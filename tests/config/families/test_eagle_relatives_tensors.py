@@ -19,12 +19,10 @@ from tests.config.families.eagle_relatives import (
     MTP,
     P_EAGLE,
     PLAIN,
-    judge_header,
     judge_with,
-    layout_of,
     tiny,
-    values_of,
 )
+from tests.config.families.headers import judge_header, layout_of, values_of
 from tests.corpus import corpus_file
 from tests.weights.make import rules_of
 

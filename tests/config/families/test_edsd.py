@@ -3,7 +3,8 @@
 import pytest
 
 from tests.config.drafts import Raw, judge, rules_of
-from tests.config.families.eagle_relatives import EAGLE3, layout_of, tiny
+from tests.config.families.eagle_relatives import EAGLE3, tiny
+from tests.config.families.headers import layout_of
 
 EDSD: Raw = {**EAGLE3, "architectures": ["EdsdDraftModel"], "target_layer_ids": [23, 34]}
 

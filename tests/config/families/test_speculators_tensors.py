@@ -8,7 +8,8 @@ import torch
 
 from server.config.draft import Draft, read_draft
 from tests.config.drafts import Raw, judge, make
-from tests.config.families.eagle_relatives import TINY, judge_header, layout_of, values_of
+from tests.config.families.eagle_relatives import TINY
+from tests.config.families.headers import judge_header, layout_of, values_of
 from tests.config.families.speculator_files import DFLASH, DSPARK, EAGLE, EAGLE3, FILES, MTP
 from tests.corpus import corpus_file
 from tests.weights.make import rules_of
