@@ -28,6 +28,8 @@ _CONFIG_LIMIT_VALUES = 100_000
 _LIMIT_DEPTH = 100
 _LIMIT_FAULTS = 20
 _LIMIT_DIGITS = 300  # a longer integer is beyond every float as well
+_DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
+_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
 _CHUNK_BYTES = 2**20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NOT_FOUND = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
@@ -100,10 +102,12 @@ def parse_bytes(
     data: bytes, limit_values: int = LIMIT_VALUES
 ) -> tuple[JsonObject | None, tuple[JsonFault, ...]]:
     """Parse a JSON object; faults are plain data, for callers with rule ids of their own."""
-    twice: dict[int, tuple[JsonObject, list[str]]] = {}
+    seen = _Seen(long_numbers=b"0" * _LIMIT_DIGITS in data.translate(_DIGITS_ALIKE))
     try:
-        value = _loads(_text(data, limit_values), twice)
-        faults = _first(_walk(value, twice))
+        value = _loads(_text(data, limit_values), seen)
+        # The walk costs more than the parser; hardly a file needs it.
+        needed = seen.twice or seen.non_finite or _may_nest_deeper(data)
+        faults = _first(_walk(value, seen.twice)) if needed else ()
     except _Stop as stop:
         return None, (stop.fault,)
     return value, faults
@@ -166,17 +170,40 @@ def _text(data: bytes, limit_values: int) -> str:
         raise _Stop(FaultKind.INVALID, f"is not UTF-8: {where}, {error.reason}") from None
 
 
-def _loads(text: str, twice: dict[int, tuple[JsonObject, list[str]]]) -> JsonObject:
-    def collect(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+class _Seen:
+    """What the parser came across that `_walk` has to find again and place.
+
+    `twice`: objects that give a key more than once, by id, each with these keys.
+    """
+
+    def __init__(self, long_numbers: bool) -> None:
+        self.parse_int = _integer if long_numbers else None
+        self.twice: dict[int, tuple[JsonObject, list[str]]] = {}
+        self.non_finite = False
+
+    def collect(self, pairs: list[tuple[str, JsonValue]]) -> JsonObject:
         found = dict(pairs)
         if len(found) != len(pairs):
             counts = Counter(key for key, _ in pairs)
             # The object is kept beside its keys, so that its id cannot be taken again.
-            twice[id(found)] = found, [key for key, n in counts.items() if n > 1]
+            self.twice[id(found)] = found, [key for key, n in counts.items() if n > 1]
         return found
 
+    def parse_float(self, text: str) -> float:
+        value = float(text)
+        self.non_finite |= not math.isfinite(value)
+        return value
+
+
+def _loads(text: str, seen: _Seen) -> JsonObject:
     try:
-        value = json.loads(text, object_pairs_hook=collect, parse_int=_integer)
+        value = json.loads(
+            text,
+            object_pairs_hook=seen.collect,
+            parse_int=seen.parse_int,
+            parse_float=seen.parse_float,
+            parse_constant=seen.parse_float,
+        )
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
         found = shorten(text[error.pos : error.pos + 20]) if error.pos < len(text) else "the end"
@@ -195,6 +222,18 @@ def _integer(text: str) -> int:
     return int(text)
 
 
+def _may_nest_deeper(data: bytes) -> bool:
+    """Whether brackets nest deeper than the limit; those inside of texts count as well."""
+    brackets = data.translate(None, _NOT_BRACKETS)
+    for _ in range(_LIMIT_DEPTH + 1):
+        if not brackets:
+            return False
+        inner, brackets = brackets, brackets.replace(b"[]", b"").replace(b"{}", b"")
+        if len(brackets) == len(inner):
+            return True
+    return True
+
+
 _Path: TypeAlias = "tuple[_Path, str | int] | None"
 
 
@@ -210,11 +249,11 @@ def _walk(root: JsonObject, twice: dict[int, tuple[JsonObject, list[str]]]) -> I
             yield JsonFault(FaultKind.DUPLICATE, f"{where} is given more than once", where)
         items = value.items() if isinstance(value, dict) else enumerate(_as_list(value))
         for key, item in items:
-            if isinstance(item, float):
+            if type(item) is float:
                 if not math.isfinite(item):
                     where = _pointer((path, key))
                     yield JsonFault(FaultKind.NON_FINITE, f"{where} is {item}", where, item)
-            elif isinstance(item, dict | list):
+            elif type(item) is dict or type(item) is list:
                 stack.append((item, (path, key), depth + 1))
 
 

@@ -161,6 +161,9 @@ def test_nearest_good_texts_are_accepted() -> None:
         b'{"a": ' + b"[" * 100 + b"]" * 100 + b"}",
         b'{"a": ' + b"9" * 300 + b"}",
         b'{"a": "\\ud800", "\\udfff": 1e308}',
+        b'{"a": "' + b"[" * 200 + b'"}',
+        b'{"a": "' + b"]" * 200 + b"[]" * 200 + b'"}',
+        b'{"a": "' + b"9" * 5000 + b'", "b": 0.' + b"3" * 400 + b"}",
     ):
         value, faults = parse_bytes(data)
         assert value is not None
