@@ -29,7 +29,7 @@ class Backbone(Record):
 
     hidden_size: Count
     intermediate_size: Count
-    num_hidden_layers: Annotated[int, Field(gt=0, le=4096)]
+    num_hidden_layers: Annotated[int, Field(gt=0, le=2**14)]
     num_attention_heads: Count
     num_key_value_heads: Count
     head_dim: Count

@@ -83,3 +83,9 @@ def test_only_flat_drafts_may_ship_the_targets_embedding() -> None:
 def test_layers_grow_with_the_depth() -> None:
     config: TargetConfig = make_target(num_hidden_layers=3)
     assert len(target_layout(config)) - len(target_layout(make_target())) == 11
+
+
+def test_layers_are_bounded_far_above_any_model() -> None:
+    assert make_target(num_hidden_layers=2**14).num_hidden_layers == 16384
+    with pytest.raises(ValueError, match="num_hidden_layers"):
+        make_target(num_hidden_layers=2**14 + 1)
