@@ -17,8 +17,8 @@ from server.findings import Location, Outcome, outcome_by_rule, outcome_of
 from server.gate import NO_WEIGHTS, Servable
 from server.log import Log
 from server.pairing import PairRead
-from server.weights.index import read_inventory
-from server.weights.judge import LoadPlan, judge_tensors
+from server.weights.index import survey
+from server.weights.judge import JUDGED_RULES, LoadPlan, judge_tensors
 from server.weights.layout import target_layout
 
 _SEAL = object()
@@ -151,12 +151,14 @@ def _plan(side: _Side, log: Log) -> LoadPlan | None:
     if folder is None:
         _skip_tensors(f"{reading.role} is a bare config file, without headers to read", log)
         return None
-    inventory, outcome = read_inventory(reading.role, folder)
+    inventory, outcome = survey(reading.role, folder)
     if side.refused and NO_WEIGHTS.issuperset(f.rule for f in outcome.findings) and not inventory:
         _skip_tensors(f"{reading.role} folder holds no safetensors file", log)
         return None
     log.tell(outcome)
     if inventory is None:
+        reason = f"{reading.role} has no header that could be read"
+        log.tell(outcome_by_rule(JUDGED_RULES, skip=dict.fromkeys(JUDGED_RULES, reason)))
         return None
     plan, outcome = judge_tensors(inventory, tuple(side.layout()), reading, side.aliases)
     log.tell(outcome)

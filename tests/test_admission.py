@@ -72,7 +72,7 @@ def test_a_config_that_is_unresolved_without_a_finding_is_a_bug_not_an_admission
 def test_a_refused_draft_ends_the_boot_before_any_header_is_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("server.admission.read_inventory", lambda *_: pytest.fail("headers read"))
+    monkeypatch.setattr("server.admission.survey", lambda *_: pytest.fail("headers read"))
     with pytest.raises(Refused):
         startup.boot(make_options("sample:qwen3", "sample:dspine"), make_log())
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from server.config.strict_json import FaultKind, load_object
 from server.config.values import pointer, shorten
 from server.findings import JsonValue
-from server.weights.files import WeightFault, name_list
+from server.weights.files import WeightFault, name_list, shown
 
 INDEX_NAME = "model.safetensors.index.json"
 SINGLE_NAME = "model.safetensors"
@@ -28,12 +28,14 @@ _INDEX_FAULTS = {FaultKind.NOT_FOUND: "SD406", FaultKind.UNREADABLE: "SD414"}
 class Choice:
     """The files to read. `weight_map` (tensor to file name) is None without an index.
 
-    With `faults` in the index there is nothing to read on with.
+    `faults` of the index leave the shards and tensors that it gives in order; `lost` are the
+    other tensors.
     """
 
     shards: tuple[str, ...]
     weight_map: Mapping[str, str] | None = None
     faults: tuple[WeightFault, ...] = ()
+    lost: frozenset[str] = frozenset()
 
 
 def list_folder(folder: Path) -> frozenset[str]:
@@ -76,33 +78,38 @@ def _nothing(names: frozenset[str]) -> WeightFault:
 
 def _read_index(path: Path) -> Choice:
     raw, faults = load_object(path, _INDEX_LIMIT_BYTES)
-    if raw is None or faults:
-        found = [
-            WeightFault(_INDEX_FAULTS.get(fault.kind, "SD409"), fault.message, fault.pointer)
-            for fault in faults
-        ]
+    found = [
+        WeightFault(_INDEX_FAULTS.get(fault.kind, "SD409"), fault.message, fault.pointer)
+        for fault in faults
+    ]
+    if raw is None:
         return Choice((), faults=tuple(found))
     weight_map = raw.get("weight_map")
     if not isinstance(weight_map, dict) or not weight_map:
         what = "is missing" if weight_map is None else f"is {shorten(weight_map)}"
         message = f"weight_map {what}, an object of tensor names and file names is needed"
-        return Choice((), faults=(WeightFault("SD409", message, "/weight_map"),))
-    found = list(_name_faults(weight_map))
-    if found:
-        return Choice((), faults=tuple(found))
-    files = {name: str(file) for name, file in weight_map.items()}
-    return Choice(tuple(sorted(set(files.values()))), files)
+        return Choice((), faults=(*found, WeightFault("SD409", message, "/weight_map")))
+    files: dict[str, str] = {}
+    lost: dict[str, JsonValue] = {}
+    good: dict[str, str] = {}  # the one text of each file name that all tensors share
+    for tensor, file in weight_map.items():
+        if isinstance(file, str) and (file in good or _name_reason(file) is None):
+            files[tensor] = good.setdefault(file, file)
+        else:
+            lost[tensor] = file
+    found += _name_faults(lost)
+    return Choice(tuple(sorted(good)), files, tuple(found), frozenset(lost))
 
 
-def _name_faults(weight_map: Mapping[str, JsonValue]) -> Iterator[WeightFault]:
+def _name_faults(lost: Mapping[str, JsonValue]) -> Iterator[WeightFault]:
     """One fault per distinct bad file name, ten at most and a count."""
     seen: dict[str, WeightFault] = {}
-    for tensor, file in weight_map.items():
-        shown = shorten(file)
-        if shown not in seen and (reason := _name_reason(file)):
+    for tensor, file in lost.items():
+        given = shorten(file)
+        if given not in seen and (reason := _name_reason(file)):
             rule, why = reason
-            message = f"gives {shown} as the file of {tensor}: {why}"
-            seen[shown] = WeightFault(rule, message, pointer("weight_map", tensor))
+            message = f"gives {given} as the file of {shown(tensor)}: {why}"
+            seen[given] = WeightFault(rule, message, pointer("weight_map", tensor))
     faults = list(seen.values())
     yield from faults[:_FAULTS_SHOWN]
     if len(faults) > _FAULTS_SHOWN:

@@ -12,7 +12,7 @@ from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, outcome_by_rule
 from server.weights.choice import INDEX_NAME, Choice, choose, list_folder
 from server.weights.files import Shard, WeightFault, count, name_list
-from server.weights.header import Header, TensorEntry, read_header
+from server.weights.header import Header, TensorEntry, examine
 from server.weights.places import misplaced
 
 _FOLDER_RULES = ("SD405", "SD412", "SD411")
@@ -24,12 +24,18 @@ _ALL_RULES = _FOLDER_RULES + _INDEX_RULES + _SHARD_RULES + _AFTER
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """The tensors of one checkpoint by name, and the files that hold them."""
+    """The tensors of one checkpoint by name, and the files that hold them.
+
+    Unless it is `whole`, something in it is refused, and nothing may be loaded by it. `unread`
+    are then the tensors that the index or a header names and of which no more is known.
+    """
 
     role: str
     folder: Path
     shards: tuple[Shard, ...]
     tensors: Mapping[str, TensorEntry]
+    whole: bool = True
+    unread: frozenset[str] = frozenset()
 
 
 def read_inventory(role: str, folder: Path) -> tuple[Inventory | None, Outcome]:
@@ -37,48 +43,78 @@ def read_inventory(role: str, folder: Path) -> tuple[Inventory | None, Outcome]:
 
     Never raises. Rules SD405 to SD414 and SD417.
     """
+    inventory, outcome = survey(role, folder)
+    return (inventory if inventory and inventory.whole else None), outcome
+
+
+def survey(role: str, folder: Path) -> tuple[Inventory | None, Outcome]:
+    """The same, with what could be read beside the faults; None when that is nothing."""
     try:
         names = list_folder(folder)
         choice = choose(folder, names)
     except WeightFault as fault:
         skip = dict.fromkeys(_ALL_RULES, f"waits on {fault.rule}")
         return None, outcome_by_rule(_ALL_RULES, [_finding(role, folder, fault)], skip)
-    if choice.faults:
-        findings = [_finding(role, folder / INDEX_NAME, fault) for fault in choice.faults]
-        waits = f"waits on {choice.faults[0].rule}"
-        skip = dict.fromkeys(_INDEX_RULES + _SHARD_RULES + _AFTER, waits)
-        return None, outcome_by_rule(_ALL_RULES, findings, skip)
-    return _read_shards(role, folder, names, choice)
+    if choice.shards:
+        return _read_shards(role, folder, names, choice)
+    findings = [_finding(role, folder / INDEX_NAME, fault) for fault in choice.faults]
+    waits = f"waits on {choice.faults[0].rule}"
+    skip = dict.fromkeys(_INDEX_RULES + _SHARD_RULES + _AFTER, waits)
+    return None, outcome_by_rule(_ALL_RULES, findings, skip)
 
 
 def _read_shards(
     role: str, folder: Path, names: frozenset[str], choice: Choice
 ) -> tuple[Inventory | None, Outcome]:
-    findings = _missing(role, folder, names, choice)
+    findings = [_finding(role, folder / INDEX_NAME, fault) for fault in choice.faults]
+    findings += _missing(role, folder, names, choice)
     headers: dict[str, Header] = {}
     for name in sorted(names.intersection(choice.shards)):
-        try:
-            headers[name] = read_header(folder / name)
-        except WeightFault as fault:
-            findings.append(_finding(role, folder / name, fault))
-    skip = {}
-    if choice.weight_map is None:
-        skip = dict.fromkeys((*_INDEX_RULES, "SD410"), "one file, no index")
-    else:
-        where = Location(role, str(folder / INDEX_NAME), "/weight_map", has_value=False)
-        findings += [
-            finding("SD410", f"{role} {message}", where)
-            for message in misplaced(choice.weight_map, headers)
-        ]
-    inventory = None if findings else _inventory(role, folder, headers)
+        header, faults = examine(folder / name)
+        findings += [_finding(role, folder / name, fault) for fault in faults]
+        if header is not None:
+            headers[name] = header
+    findings += _misplaced(role, folder, choice, headers)
+    inventory = Inventory(
+        role,
+        folder,
+        tuple(header.shard for header in headers.values()),
+        _tensors(choice, headers),
+        whole=not findings,
+        unread=_unread(choice, headers),
+    )
     findings += _stray(role, folder, names, choice)
-    return inventory, outcome_by_rule(_ALL_RULES, findings, skip)
+    single = choice.weight_map is None
+    skip = dict.fromkeys((*_INDEX_RULES, "SD410"), "one file, no index") if single else {}
+    return (inventory if headers else None), outcome_by_rule(_ALL_RULES, findings, skip)
 
 
-def _inventory(role: str, folder: Path, headers: Mapping[str, Header]) -> Inventory:
-    tensors = {name: entry for header in headers.values() for name, entry in header.tensors.items()}
-    shards = tuple(header.shard for header in headers.values())
-    return Inventory(role, folder, shards, tensors)
+def _tensors(choice: Choice, headers: Mapping[str, Header]) -> Mapping[str, TensorEntry]:
+    """By name; of two with one name, which is refused, the one that the index gives."""
+    places = choice.weight_map or {}
+    tensors: dict[str, TensorEntry] = {}
+    for file, header in headers.items():
+        for name, entry in header.tensors.items():
+            if name not in tensors or places.get(name) == file:
+                tensors[name] = entry
+    return tensors
+
+
+def _unread(choice: Choice, headers: Mapping[str, Header]) -> frozenset[str]:
+    bad = [name for header in headers.values() for name in header.bad]
+    files = (choice.weight_map or {}).items()
+    shut = (name for name, file in files if file not in headers)
+    return choice.lost.union(bad, shut)
+
+
+def _misplaced(
+    role: str, folder: Path, choice: Choice, headers: Mapping[str, Header]
+) -> list[Finding]:
+    if choice.weight_map is None:
+        return []
+    where = Location(role, str(folder / INDEX_NAME), "/weight_map", has_value=False)
+    clauses = misplaced(choice.weight_map, headers, choice.lost)
+    return [finding("SD410", f"{role} {message}", where) for message in clauses]
 
 
 def _missing(role: str, folder: Path, names: frozenset[str], choice: Choice) -> list[Finding]:

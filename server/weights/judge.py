@@ -7,7 +7,7 @@ the header's is used.
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from server.config.checks import Reading, located
@@ -20,12 +20,14 @@ from server.findings import Finding, Location, Outcome, Severity, outcome_of
 from server.weights.files import Shard, count, name_list
 from server.weights.header import TensorEntry
 from server.weights.index import Inventory
+from server.weights.spelling import spellings
 
 # The dtypes that are loaded: the format's name, torch's name.
 TORCH_NAMES: Mapping[str, str] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
+JUDGED_RULES = ("SD402", "SD403", "SD401", "SD404", "SD416")
+
 _SHAPES_SHOWN = 10
-EXPORT_PREFIX = "model."
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ class _Case:
     tensors: Mapping[str, TensorEntry]
     expected: Mapping[str, ExpectedTensor]
     config: Reading[Backbone]
+    unread: frozenset[str]
 
     def near(self, name: str) -> Location:
         """The header entry of tensor `name`."""
@@ -81,14 +84,20 @@ def judge_tensors(
 ) -> tuple[LoadPlan | None, Outcome]:
     """Names, shapes and dtypes against `layout`. The plan is None when an error was found.
 
-    Rules SD401 to SD404 and SD416. `config` is where `layout` came from. `aliases` are beginnings
-    of names that some exporters write, each with the one that `layout` has.
+    Of an inventory that is not whole, what could be read is judged, and no tensor is missing
+    that some file still promises. `config` is where `layout` came from. `aliases` are beginnings
+    of names that some exporters write, each with the one that `layout` has. Rules SD401 to SD404
+    and SD416.
     """
-    tensors = _plain_names(inventory.tensors, layout)
-    for written, known in aliases:
-        tensors = _renamed(tensors, written, known)
-    expected = {tensor.name: tensor for tensor in layout}
-    case = _Case(inventory.role, inventory.folder, tensors, expected, config)
+    plain = spellings((*inventory.tensors, *inventory.unread), layout, aliases)
+    case = _Case(
+        inventory.role,
+        inventory.folder,
+        _renamed(inventory.tensors, plain),
+        {tensor.name: tensor for tensor in layout},
+        config,
+        frozenset(plain.get(name, name) for name in inventory.unread),
+    )
     outcome = (
         outcome_of("SD402", _missing(case))
         + outcome_of("SD403", _unexpected(case))
@@ -96,34 +105,22 @@ def judge_tensors(
         + outcome_of("SD404", _dtypes(case))
         + outcome_of("SD416", _left_on_disk(case))
     )
-    return (None if outcome.refused else _plan(inventory, case)), outcome
-
-
-def _plain_names(
-    tensors: Mapping[str, TensorEntry], layout: Sequence[ExpectedTensor]
-) -> Mapping[str, TensorEntry]:
-    """Drop the `model.` prefix that some draft exports put before every name.
-
-    Only when all names have it: a mix of both spellings is not an export that anybody makes.
-    """
-    asked = any(tensor.name.startswith(EXPORT_PREFIX) for tensor in layout)
-    if asked or not all(name.startswith(EXPORT_PREFIX) for name in tensors):
-        return tensors
-    return _renamed(tensors, EXPORT_PREFIX, "")
+    planned = inventory.whole and not outcome.refused
+    return (_plan(inventory, case) if planned else None), outcome
 
 
 def _renamed(
-    tensors: Mapping[str, TensorEntry], written: str, known: str
+    tensors: Mapping[str, TensorEntry], plain: Mapping[str, str]
 ) -> Mapping[str, TensorEntry]:
-    """The tensors with the beginning `written` of a name replaced, where the new name is free."""
-    plain = {n: known + n.removeprefix(written) for n in tensors if n.startswith(written)}
-    plain = {old: new for old, new in plain.items() if new not in tensors}
+    if not plain:
+        return tensors
     renamed = ((plain.get(name, name), entry) for name, entry in tensors.items())
-    return {name: replace(entry, name=name) for name, entry in renamed} if plain else tensors
+    return {name: entry._replace(name=name) for name, entry in renamed}
 
 
 def _missing(case: _Case) -> Iterator[Finding]:
-    absent = [n for n, e in case.expected.items() if e.needed and n not in case.tensors]
+    known = case.tensors.keys() | case.unread
+    absent = [n for n, e in case.expected.items() if e.needed and n not in known]
     if not absent:
         return
     needed = sum(tensor.needed for tensor in case.expected.values())

@@ -10,7 +10,8 @@ from itertools import groupby
 from safetensors import SafetensorError, safe_open
 
 from server.weights.header import TensorEntry
-from server.weights.judge import EXPORT_PREFIX, LoadPlan
+from server.weights.judge import LoadPlan
+from server.weights.spelling import EXPORT_PREFIX
 
 
 def disagreements(plan: LoadPlan) -> Iterator[tuple[TensorEntry, str]]:

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 
 from server.weights.files import WeightFault
-from server.weights.header import HEADER_LIMIT_BYTES, read_header
+from server.weights.header import HEADER_LIMIT_BYTES, examine, read_header
 from tests.weights.make import raw_file
 
 PAIR = {
@@ -100,6 +100,38 @@ def test_entries_that_lie(tmp_path: Path, header: dict[str, Any], said: str) -> 
     fault = fault_of(tmp_path, raw_file(header, 28))
     assert fault.rule == "SD407"
     assert said in fault.message
+
+
+def test_every_entry_that_lies_is_told_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "bad.safetensors"
+    header = {**changed("a", dtype="BF17"), "c": 4, "d": PAIR["b"] | {"data_offsets": [28, 44]}}
+    path.write_bytes(raw_file(header, 44))
+    found, faults = examine(path)
+    assert [fault.message.split(" is ")[0].split(" has ")[0] for fault in faults] == [
+        "tensor a",
+        "tensor c",
+    ]
+    assert found is not None
+    assert (list(found.tensors), found.bad) == (["b", "d"], ("a", "c"))
+
+
+def test_holes_and_length_are_told_beside_an_entry_that_says_where_it_lies(tmp_path: Path) -> None:
+    path = tmp_path / "bad.safetensors"
+    header = {**changed("a", dtype="BF17"), "c": PAIR["b"] | {"data_offsets": [30, 46]}}
+    for data_bytes, rules in ((46, ["SD407", "SD407"]), (45, ["SD407", "SD407", "SD408"])):
+        path.write_bytes(raw_file(header, data_bytes))
+        _, faults = examine(path)
+        assert [fault.rule for fault in faults] == rules
+        assert "a hole before c" in faults[1].message
+
+
+def test_many_entries_that_lie_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "bad.safetensors"
+    for number, more in ((10, None), (12, "has 2 more such faults")):
+        path.write_bytes(raw_file({f"t{i}": i for i in range(number)}, 0))
+        _, faults = examine(path)
+        assert len(faults) == min(number, 11)
+        assert more is None or faults[-1].message == more
 
 
 @pytest.mark.parametrize(

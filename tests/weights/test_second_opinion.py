@@ -32,7 +32,7 @@ def test_another_shape_or_dtype_or_name_is_told(tmp_path: Path) -> None:
     make(tmp_path)
     plan = make_plan(tmp_path, LAYOUT)
     x, y = plan.entries
-    others = (replace(x, shape=(3, 2)), replace(x, dtype="F64"), replace(x, name="z"))
+    others = (x._replace(shape=(3, 2)), x._replace(dtype="F64"), x._replace(name="z"))
     for other in others:
         told = list(disagreements(replace(plan, entries=(other, y))))
         assert [entry for entry, _ in told] == [other]
