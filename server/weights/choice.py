@@ -73,6 +73,9 @@ def _nothing(names: frozenset[str]) -> WeightFault:
         return WeightFault("SD405", f"{neither}, but {name_list(others)}", fix=fix)
     if pickles:
         return WeightFault("SD412", f"holds only pickle weights: {name_list(pickles)}")
+    if gguf := sorted(name for name in names if name.endswith(".gguf")):
+        fix = "fetch the revision of this model that has safetensors files"
+        return WeightFault("SD405", f"{neither}, but GGUF files: {name_list(gguf)}", fix=fix)
     return WeightFault("SD405", f"{neither}, nor any other weights")
 
 

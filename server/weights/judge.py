@@ -20,6 +20,7 @@ from server.findings import Finding, Location, Outcome, Severity, outcome_of
 from server.weights.files import Shard, count, name_list
 from server.weights.header import TensorEntry
 from server.weights.index import Inventory
+from server.weights.quantised import QUANTISED_FIX, layout_of
 from server.weights.spelling import spellings
 
 # The dtypes that are loaded: the format's name, torch's name.
@@ -139,6 +140,9 @@ def _unexpected(case: _Case) -> Iterator[Finding]:
         told = f"{message} that its config does not ask for: {name_list(extra)}"
         families = _families_of(extra) if case.role == "draft" else []
         fix = None
+        if layout := layout_of(extra):
+            told += f"; this looks like {layout}"
+            fix = QUANTISED_FIX
         if families:
             told += f"; a family that has such tensors is {' or '.join(families)}"
             fix = f"this looks like a draft of {' or '.join(families)} under another name: use "
@@ -198,7 +202,8 @@ def _dtypes(case: _Case) -> Iterator[Finding]:
         counts = _counts(Counter(entry.dtype for entry in other))
         names = name_list([entry.name for entry in other])
         message = f"{case.role} stores tensors as {counts}, only BF16, F16 and F32 are loaded"
-        yield finding("SD404", f"{message}: {names}", _at_dtype(case, other[0]))
+        fix = QUANTISED_FIX if layout_of(case.tensors) else None
+        yield finding("SD404", f"{message}: {names}", _at_dtype(case, other[0]), fix=fix)
     if len(floats) > 1:
         rarest = min(floats, key=lambda dtype: floats[dtype])
         names = name_list([entry.name for entry in entries if entry.dtype == rarest])
