@@ -6,6 +6,7 @@ then what names itself; then DFlash's relatives, each before the family whose co
 """
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 
 from server.config.families.model import Family
@@ -47,6 +48,11 @@ def known_families() -> Iterator[Family]:
     A module is imported when its turn comes, so that a refusal waits for no family after its own.
     """
     for name in _MODULES:
-        module = import_module(f"{__name__}.{name}")
-        several: tuple[Family, ...] = getattr(module, "FAMILIES", ())
-        yield from several or (module.FAMILY,)
+        yield from _families_in(name)
+
+
+@cache
+def _families_in(name: str) -> tuple[Family, ...]:
+    module = import_module(f"{__name__}.{name}")
+    several: tuple[Family, ...] = getattr(module, "FAMILIES", ())
+    return several or (module.FAMILY,)
