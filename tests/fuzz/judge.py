@@ -105,9 +105,9 @@ class Harness:
         if blob.target:
             targets.append(read_target(self._files.write("target.json", blob.target), strict))
         total += self._pairs(draft, targets, _ASKED[chosen % len(_ASKED)])
-        self._render(draft, targets[-1], total, every=self._thorough or chosen % 16 == 0)
+        self._render(draft, targets[-1], total, every=self._thorough or chosen % 64 == 0)
         verdict = _verdict(Report(findings=list(total.findings)))
-        often = 16 if blob.weights or blob.shard_index else 128
+        often = 64 if blob.weights or blob.shard_index else 256
         if blob.weights:
             self._files.put_weights("draft/model.safetensors", blob.weights)
             _header(self._files.at("draft/model.safetensors"))
