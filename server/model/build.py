@@ -1,5 +1,7 @@
 """Building a model without memory, then giving its weights their final place."""
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor, nn
 
@@ -30,6 +32,15 @@ def materialise(module: nn.Module, device: torch.device, dtype: torch.dtype) -> 
         for name, weight in list(part.named_parameters(recurse=False)):
             memory = torch.empty(tuple(weight.shape), dtype=dtype, device=device)
             part.register_parameter(name, nn.Parameter(memory, requires_grad=False))
+    module.eval()
+
+
+def install(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Make `tensors` (name to tensor, of the right shapes) the weights of a meta module."""
+    for prefix, part in list(module.named_modules()):
+        for name, _ in list(part.named_parameters(recurse=False)):
+            tensor = tensors[f"{prefix}.{name}" if prefix else name]
+            part.register_parameter(name, nn.Parameter(tensor, requires_grad=False))
     module.eval()
 
 

@@ -50,7 +50,7 @@ class Meter:
     def __enter__(self) -> "Meter":
         """Tell the start."""
         if not self._bar:
-            self._write(f"{self._label}: {_gigabytes(self._total_bytes)} to read\n")
+            self._write(f"{self._label}: {gigabytes(self._total_bytes)} to read\n")
         self._writer.start()
         return self
 
@@ -81,8 +81,8 @@ class Meter:
 
     def _summary(self) -> str:
         elapsed = max(self._clock() - self._started, 1e-9)
-        done, total = _gigabytes(self._done_bytes), _gigabytes(self._total_bytes)
-        rate = _gigabytes(int(self._done_bytes / elapsed))
+        done, total = gigabytes(self._done_bytes), gigabytes(self._total_bytes)
+        rate = gigabytes(int(self._done_bytes / elapsed))
         return f"{done} of {total} in {elapsed:.1f} s, {rate}/s"
 
     def _left(self) -> str:
@@ -115,5 +115,6 @@ def _is_terminal(stream: TextIO) -> bool:
         return False
 
 
-def _gigabytes(size_bytes: int) -> str:
+def gigabytes(size_bytes: int) -> str:
+    """A size as it is told while it grows."""
     return f"{size_bytes / 1e9:.2f} GB" if size_bytes >= 10**8 else f"{size_bytes / 1e6:.2f} MB"

@@ -1,12 +1,28 @@
 """Two pinned host buffers between disk and GPU: one is filled while the other one is copied.
 
-A fixed ring, because pinned memory that grows with the model has ended hosts
-(https://github.com/pytorch/pytorch/issues/95823).
+Each reading thread has a ring of its own, so that nothing is shared and reads, copies and each
+other thread's reads overlap. A fixed ring, because pinned memory that grows with the model has
+ended hosts (https://github.com/pytorch/pytorch/issues/95823).
 """
+
+from typing import Protocol
 
 import torch
 
 _SLOTS = 2
+
+
+class Ring(Protocol):
+    """What a reading thread asks of its buffers."""
+
+    def take(self) -> torch.Tensor:
+        """A host buffer that no copy reads any more."""
+
+    def send(self, staged: torch.Tensor, into: torch.Tensor) -> None:
+        """Copy a part of the buffer taken last; may return before it is done."""
+
+    def finish(self) -> None:
+        """Wait until every copy is done."""
 
 
 class PinnedRing:
@@ -17,7 +33,8 @@ class PinnedRing:
     """
 
     def __init__(self, slot_bytes: int, device: torch.device) -> None:
-        """Allocate two buffers of `slot_bytes` and a stream on `device`."""
+        """Allocate two buffers of `slot_bytes` and a stream on `device`, for one thread."""
+        torch.cuda.set_device(device)  # each thread starts out on device 0
         self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         self._slots = [_host_buffer(slot_bytes) for _ in range(_SLOTS)]
         self._sent = [_event() for _ in range(_SLOTS)]

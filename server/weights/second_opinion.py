@@ -1,7 +1,7 @@
 """The reference parser's view of each shard, before a byte of it is believed.
 
 Our header pass is fast and needs no torch; the safetensors package is the format's own
-implementation. A file on which the two disagree is not read.
+implementation. A file on which the two disagree is not loaded.
 """
 
 from collections.abc import Iterator

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from server.model.attention import attend
 from server.model.kv import KvPool
 from server.model.selftest import self_test
-from server.weights import load
+from server.weights import pieces
 from server.weights.load import load_weights
 from tests.model.tiny import make_draft, make_drafter, make_pool, make_target, make_target_config
 from tests.weights.make import make_plan, make_tensors, write_single
@@ -38,7 +38,7 @@ def test_loaded_bytes_are_those_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype
 ) -> None:
     """Small slots, so that the ring goes round many times."""
-    monkeypatch.setattr(load, "RING_SLOT_BYTES", 64)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
     write_single(tmp_path, make_tensors(ODD))
     stored = load_file(tmp_path / "model.safetensors")
     into = {n: torch.empty(t.shape, dtype=dtype, device=CUDA) for n, t in stored.items()}

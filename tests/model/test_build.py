@@ -1,8 +1,15 @@
 """Parameter names are the checkpoint's, and weights get their place once."""
 
+import pytest
 import torch
 
-from server.model.build import build_drafter, build_target, final_tensors, materialise
+from server.model.build import (
+    build_drafter,
+    build_target,
+    final_tensors,
+    install,
+    materialise,
+)
 from tests.model.tiny import CPU, make_draft, make_dspark, make_target_config
 
 LAYER_SHAPES = {
@@ -66,3 +73,17 @@ def test_final_tensors_are_the_weights_themselves() -> None:
     final_tensors(target)["model.norm.weight"].fill_(3.0)
     assert (target.model.norm.weight == 3).all()
     assert not list(target.buffers())
+
+
+def test_tensors_that_are_there_become_the_weights() -> None:
+    target = build_target(make_target_config())
+    shapes = shapes_of(target)
+    tensors = {name: torch.zeros(shape) for name, shape in shapes.items()}
+    install(target, tensors)
+    tensors["model.norm.weight"].fill_(3.0)
+    assert (target.model.norm.weight == 3).all()
+    assert shapes_of(target) == shapes
+    assert not any(p.requires_grad for p in target.parameters())
+    drafter = build_drafter(make_draft(), target_hidden_size=32)
+    with pytest.raises(KeyError):
+        install(drafter, tensors)

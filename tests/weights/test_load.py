@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file
 
 from server.config.tensors import ExpectedTensor
-from server.weights import load
+from server.weights import pieces
 from server.weights.layout import target_layout
 from server.weights.load import LoadError, load_weights
 from tests.weights.make import (
@@ -79,7 +79,7 @@ def test_converts_as_torch_does(tmp_path: Path, stored: torch.dtype, wanted: tor
 def test_pieces_of_any_size_make_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, piece_bytes: int, wanted: torch.dtype
 ) -> None:
-    monkeypatch.setattr(load, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", piece_bytes)
     tensors = make_tensors(ODD)
     write_single(tmp_path, tensors)
     into = make_destinations(ODD, wanted)
@@ -163,7 +163,7 @@ def test_a_file_that_goes_away(tmp_path: Path) -> None:
 
 def test_a_file_cut_while_it_is_read(tmp_path: Path) -> None:
     """The first bytes are in place when the file is cut: the read ends early, it does not hang."""
-    layout = (ExpectedTensor("x", (3, load.PIECE_BYTES // 2), ()),)
+    layout = (ExpectedTensor("x", (3, pieces.PIECE_BYTES // 2), ()),)
     write_single(tmp_path, {"x": torch.zeros(layout[0].shape, dtype=torch.bfloat16)})
     plan = make_plan(tmp_path, layout)
 

@@ -1,0 +1,40 @@
+"""The final memory of a model's weights on a host: one private mapping. Standard library only.
+
+One mapping, because it can be filled before torch is there to make tensors. Its pages are left
+to be touched by the read itself: touching them first (MADV_POPULATE_WRITE) gained nothing, and
+huge pages (MADV_HUGEPAGE) halved the speed on a virtual machine whose host takes free memory
+back, since whole huge pages are what it takes.
+"""
+
+import mmap
+from collections.abc import Iterable
+
+from server.weights.header import TensorEntry
+
+_ALIGN_BYTES = 64  # a cache line, and the widest vector
+
+
+class Arena:
+    """A place for each tensor of a plan, in file order; nothing is resident before it is written.
+
+    It lives as long as a tensor or a view of it does.
+    """
+
+    def __init__(self, entries: Iterable[TensorEntry], width_bytes: int) -> None:
+        """Places for `entries` at `width_bytes` an element. Raises MemoryError."""
+        self._places: dict[str, tuple[int, int]] = {}
+        end = 0
+        for entry in entries:
+            size_bytes = entry.numel * width_bytes
+            self._places[entry.name] = (end, size_bytes)
+            end += -(-size_bytes // _ALIGN_BYTES) * _ALIGN_BYTES
+        try:
+            memory = mmap.mmap(-1, max(end, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except OSError as error:
+            raise MemoryError(f"{end} bytes for the weights: {error.strerror}") from None
+        self._memory = memoryview(memory)
+
+    def view(self, name: str) -> memoryview:
+        """The bytes of one tensor, writable."""
+        begin, size_bytes = self._places[name]
+        return self._memory[begin : begin + size_bytes]
