@@ -74,6 +74,11 @@ def resident_set_bytes(proc: Path = PROC) -> int:
     return _fields(proc / "self/status").get("VmRSS", 0)
 
 
+def file_bytes(proc: Path = PROC) -> int:
+    """Resident pages of the files that this process has mapped."""
+    return _fields(proc / "self/status").get("RssFile", 0)
+
+
 def _machine(proc: Path) -> Bound:
     memory = _fields(proc / "meminfo")
     total = memory.get("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

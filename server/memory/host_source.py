@@ -15,6 +15,7 @@ from torch.utils._pytree import tree_leaves
 from server.memory.facts import DeviceFacts, Machine
 from server.memory.host import (
     data_bytes,
+    file_bytes,
     high_water_bytes,
     read_host,
     reset_high_water,
@@ -82,14 +83,28 @@ class HostSource:
         self.facts = facts
         self._machine = machine
         self.torch_device = torch.device("cpu")
+        self._files_before_bytes: int | None = None
+
+    def count_files(self) -> None:
+        """From here on the file pages that this process maps are its own: weights.
+
+        The kernel calls them available, because it could drop them; a server could not run then.
+        """
+        self._files_before_bytes = file_bytes(self._machine.proc)
 
     def free_bytes(self) -> int:
         """What is available now under every bound."""
-        return read_host(self._machine.proc, self._machine.cgroup).available_bytes
+        available = read_host(self._machine.proc, self._machine.cgroup).available_bytes
+        return max(0, available - self._mapped_bytes())
 
     def used_by_us_bytes(self) -> int:
-        """Anonymous and shared resident pages of this process."""
-        return resident_bytes(self._machine.proc)
+        """Anonymous and shared resident pages of this process, and weights that are mapped."""
+        return resident_bytes(self._machine.proc) + self._mapped_bytes()
+
+    def _mapped_bytes(self) -> int:
+        if self._files_before_bytes is None:
+            return 0
+        return max(0, file_bytes(self._machine.proc) - self._files_before_bytes)
 
     def allocated_bytes(self) -> int:
         """The resident pages: the C library does not tell its allocations apart."""

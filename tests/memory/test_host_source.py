@@ -148,3 +148,22 @@ def test_a_guard_keeps_a_limit_that_is_lower_already(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(source, "free_bytes", lambda: 2**70)
     with source.guard():
         assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_files_that_hold_weights_are_ours_and_not_free(tmp_path: Path) -> None:
+    host = FakeMachine(tmp_path)
+    machine = host.machine()
+    status = tmp_path / "proc/self/status"
+    known = status.read_text()
+
+    def mapped(mib: int) -> None:
+        status.write_text(known + f"RssFile: {mib * 1024} kB\n")
+
+    mapped(100)
+    source = HostSource(host_facts(machine, "test"), machine)
+    assert (source.free_bytes(), source.used_by_us_bytes()) == (800 * MIB, 4 * MIB)
+    source.count_files()
+    mapped(350)
+    assert (source.free_bytes(), source.used_by_us_bytes()) == (550 * MIB, 254 * MIB)
+    mapped(90)  # libraries may be dropped; nothing is given back that was never taken
+    assert (source.free_bytes(), source.used_by_us_bytes()) == (800 * MIB, 4 * MIB)
