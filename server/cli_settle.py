@@ -8,6 +8,7 @@ from server.cli_values import BadValue, Value
 from server.config.rules import RULES, finding
 from server.findings import Finding, Location
 from server.flags import BY_FIELD, BY_VARIABLE, ENV_PREFIX, FLAGS, OTHER_VARIABLES, Flag
+from server.options import MAPPED
 from server.render.escape import word
 
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens")
@@ -91,6 +92,7 @@ def demands(settled: Settled) -> Iterator[Finding]:
         place = Location("flag", flag="--target", has_value=False)
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)
+    yield from _mapped_on_cuda(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -98,6 +100,15 @@ def demands(settled: Settled) -> Iterator[Finding]:
         if given is not None and settled.values[name] != "auto":
             message = f"{given.spelling} is {word(given.text or '')}, --draft is not given"
             yield finding("SD701", message, given.location)
+
+
+def _mapped_on_cuda(settled: Settled) -> Iterator[Finding]:
+    weights, device = settled.given.get("weights"), settled.given.get("device")
+    if weights is None or device is None or settled.values.get("weights") != MAPPED:
+        return
+    if str(settled.values.get("device")).startswith("cuda"):
+        message = f"{weights.spelling} is mapped, and {device.spelling} is {device.text}"
+        yield finding("SD705", message, weights.location, device.location)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

@@ -23,7 +23,7 @@ from server.cli_values import (
     read_text,
     read_utilization,
 )
-from server.options import Options
+from server.options import MAPPED, Options
 
 ENV_PREFIX = "SERVER_"
 # Read elsewhere: where samples are written, and which GPU the tests accept or demand.
@@ -150,6 +150,16 @@ FLAGS: tuple[Flag, ...] = (
         read_device,
         "auto|cpu|cuda|cuda:N",
         "cuda:0",
+    ),
+    Flag(
+        "--weights",
+        _WHAT,
+        "private copies them into memory; mapped (CPU only, in the stored dtype) uses the files "
+        "in place: a file that is cut short then ends the process, one that is overwritten "
+        "changes the live weights",
+        choice(("private", MAPPED)),
+        f"private|{MAPPED}",
+        MAPPED,
     ),
     Flag(
         "--gpu-memory-utilization",

@@ -6,6 +6,9 @@ from fractions import Fraction
 from pathlib import Path
 from types import MappingProxyType
 
+# What `weights` is where they are views of their files.
+MAPPED = "mapped"
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -22,6 +25,7 @@ class Options:
     spec_method: str = "auto"
     num_speculative_tokens: int | None = None
     device: str = "auto"
+    weights: str = "private"
     dtype: str = "auto"
     gpu_memory_utilization: Fraction = Fraction(9, 10)
     kv_cache_memory_bytes: int | None = None

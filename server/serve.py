@@ -3,30 +3,26 @@
 Each function takes what only the one before can make. Torch is imported from `open_device` on.
 """
 
-import io
 import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from server.admission import Admission
 from server.config.rules import finding
-from server.findings import Location, outcome_of
+from server.findings import Location, Outcome, outcome_of
 from server.log import Log
 from server.memory.device import open_device as open_source
-from server.memory.facts import DeviceFacts, find_device
+from server.memory.facts import DeviceFacts, DeviceKind, find_device
 from server.memory.gates import Measured, gate_a, gate_b
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.shape import RunShape, resolve_shape, resolve_utilization
 from server.memory.source import MemorySource
 from server.memory.units import fraction_text
-from server.options import Options
-from server.report import NOT_LOADED, NOT_TOUCHED, SettingFacts
+from server.options import MAPPED, Options
+from server.report import NOT_TOUCHED, SettingFacts
 from server.weights.judge import LoadPlan, resident_bytes
-from server.weights.progress import Meter
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from server.memory.allocate import AllocatedPool
     from server.memory.planner import Plan
     from server.memory.profile import Models, Profile, Workload
@@ -41,6 +37,12 @@ class Placed:
     facts: DeviceFacts
     need: Need
     dtype: str
+
+    @property
+    def plans(self) -> tuple[LoadPlan, ...]:
+        """What is to be read, in this order: target, then draft."""
+        both = self.admission.target_plan, self.admission.draft_plan
+        return tuple(plan for plan in both if plan is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,7 @@ def place(admission: Admission, options: Options, log: Log) -> Placed:
     source = "the target's weights" if options.dtype == "auto" else options.source("dtype")
     log.report.settings["dtype"] = SettingFacts(dtype, source)
     placed = Placed(admission, _within(options, facts, log), facts, need, dtype)
+    log.require(_mappable(placed))
     _first_gate(placed, log)
     return placed
 
@@ -103,6 +106,7 @@ def open_device(placed: Placed, log: Log) -> Opened:
     admission = placed.admission
     options = _within(placed.options, source.facts, log)
     placed = Placed(admission, options, source.facts, placed.need, placed.dtype)
+    log.require(_mappable(placed))
     _first_gate(placed, log)
     shape = resolve_shape(options, source.facts, admission.draft)
     settings = log.report.settings
@@ -114,41 +118,6 @@ def open_device(placed: Placed, log: Log) -> Opened:
     ):
         settings[name] = SettingFacts(value, shape.sources[name])
     return Opened(placed, source, shape)
-
-
-def load(opened: Opened, log: Log) -> Loaded:
-    """Read target, then draft, straight into their final tensors."""
-    from server.memory.oom import first_line, out_of_memory
-    from server.memory.profile import Models
-    from server.model.build import build_drafter, build_target
-    from server.weights.load import LoadError
-
-    admission = opened.placed.admission
-    drafter = None
-    target = build_target(admission.target)
-    if admission.draft is not None:
-        drafter = build_drafter(admission.draft, admission.target.hidden_size)
-    # Only now has torch imported what it needs to build: that is runtime, not weights.
-    opened.source.settle()
-    runtime_bytes = opened.source.used_by_us_bytes()
-    try:
-        _fill(target, admission.target_plan, opened, log)
-        if drafter is not None and admission.draft_plan is not None:
-            _fill(drafter, admission.draft_plan, opened, log)
-    except LoadError as error:
-        tensor = f"tensor {error.tensor} " if error.tensor else ""
-        where = Location("weights", file=str(error.file), has_value=False)
-        message = f"{tensor}{error.message}"
-        log.require(outcome_of(error.rule, [finding(error.rule, message, where)]))
-        raise
-    except (RuntimeError, MemoryError) as error:
-        if not out_of_memory(error):
-            raise
-        message = f"the weights found no room during the load: {first_line(error)}"
-        log.require(outcome_of("SD509", [finding("SD509", message)]))
-        raise
-    log.report.not_done.remove(NOT_LOADED)
-    return Loaded(opened, Models(target, drafter), runtime_bytes)
 
 
 def profile(loaded: Loaded, log: Log) -> Profiled:
@@ -229,19 +198,23 @@ def _within(options: Options, facts: DeviceFacts, log: Log) -> Options:
     return replace(options, gpu_memory_utilization=utilization, sources=sources)
 
 
+def _mappable(placed: Placed) -> Outcome:
+    """SD705: --weights mapped, and weights that a mapping cannot give."""
+    if placed.options.weights != MAPPED:
+        return Outcome()
+    faults = [
+        f"the {plan.role}'s {plan.dtype} is to be converted to {placed.dtype}"
+        for plan in placed.plans
+        if plan.dtype != placed.dtype
+    ]
+    if placed.facts.kind is DeviceKind.CUDA:
+        faults = [f"the device is {placed.facts.label}"]
+    where = Location("setting", flag="--weights", value=MAPPED)
+    told = [finding("SD705", f"--weights is mapped, and {fault}", where) for fault in faults]
+    return outcome_of("SD705", told) if told else Outcome()
+
+
 def _first_gate(placed: Placed, log: Log) -> None:
     decided = gate_a(placed.facts, placed.need, placed.options)
     log.report.memory = decided.memory
     log.require(decided.outcome)
-
-
-def _fill(module: "nn.Module", plan: LoadPlan, opened: Opened, log: Log) -> None:
-    import torch
-
-    from server.model.build import final_tensors, materialise
-    from server.weights.load import load_weights
-
-    materialise(module, opened.source.torch_device, getattr(torch, opened.placed.dtype))
-    label = f"load {plan.role}"
-    with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
-        load_weights(plan, final_tensors(module), progress)

@@ -59,14 +59,15 @@ def boot(options: Options, log: Log) -> object | None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
 
     gc.enable()  # see server/__main__.py
-    from server import serve  # pynvml and torch are allowed from here on
+    from server import loading, serve  # pynvml and torch are allowed from here on
 
     with log.phase("device"):
         placed = serve.place(admitted, options, log)
-    with log.phase("torch"):
-        opened = serve.open_device(placed, log)
-    with log.phase("load"):
-        loaded = serve.load(opened, log)
+    with loading.read_ahead(placed) as ahead:
+        with log.phase("torch"):
+            opened = serve.open_device(placed, log)
+        with log.phase("load"):
+            loaded = loading.load(opened, ahead, log)
     with log.phase("profile", announce=True):
         profiled = serve.profile(loaded, log)
     with log.phase("KV pool", announce=True):

@@ -35,8 +35,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD705",
         name="flags-conflict",
-        summary="one setting is given once, or with the same value each time",
-        why="one of the two values would win in silence, and it may not be the one that was meant",
+        summary="one setting has one value, and --weights mapped a CPU and the stored dtype",
+        why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
         source=_OUR_RULE,
         exit_code=ExitCode.USAGE,

@@ -1,0 +1,116 @@
+"""The load: read ahead while torch is imported, then every weight in its final tensor.
+
+`--weights` decides where a host keeps them: in memory of this process, or as views of the files.
+"""
+
+import io
+import sys
+from collections.abc import Container
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from server.config.geometry import DTYPE_BYTES
+from server.config.rules import finding
+from server.findings import Location, outcome_of
+from server.log import Log
+from server.memory.facts import DeviceKind
+from server.memory.host import read_host
+from server.options import MAPPED
+from server.report import NOT_LOADED
+from server.serve import Loaded, Opened, Placed
+from server.weights.ahead import Ahead, ReadAhead
+from server.weights.arena import Arena
+from server.weights.pieces import LoadError
+from server.weights.progress import Meter, gigabytes
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def read_ahead(placed: Placed) -> ReadAhead:
+    """What may be read before torch is there: no more than the first gate has accepted.
+
+    On a host the weights go to their final memory. Where they are mapped, converted or bound
+    for a GPU the page cache is filled instead, as far as free memory reaches.
+    """
+    on_host = placed.facts.kind is DeviceKind.CPU
+    plans = [Ahead(plan) for plan in placed.plans]
+    for ahead in plans:
+        if on_host and placed.options.weights != MAPPED and ahead.plan.dtype == placed.dtype:
+            # Without room the load will find none either, and say so.
+            with suppress(MemoryError):
+                ahead.arena = Arena(ahead.plan.entries, DTYPE_BYTES[placed.dtype])
+    spare_bytes = read_host().available_bytes
+    if on_host:
+        spare_bytes -= placed.need.weights.target_bytes + placed.need.weights.draft_bytes
+    return ReadAhead(plans, max(0, spare_bytes))
+
+
+def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
+    """Put target, then draft, straight into their final tensors."""
+    from server.memory.oom import first_line, out_of_memory
+    from server.memory.profile import Models
+    from server.model.build import build_drafter, build_target
+
+    admission = opened.placed.admission
+    drafter = None
+    target = build_target(admission.target)
+    if admission.draft is not None:
+        drafter = build_drafter(admission.draft, admission.target.hidden_size)
+    try:
+        ahead.stop()
+        # Only now has torch imported what it needs to build: that is runtime, not weights.
+        opened.source.settle()
+        runtime_bytes = opened.source.used_by_us_bytes() - ahead.filled_bytes
+        if ahead.read_bytes:
+            log.console.line(f"read ahead: {gigabytes(ahead.read_bytes)} by the end of the import")
+        if opened.placed.options.weights == MAPPED:
+            _count_mapped(opened)
+        for module in (target, drafter):
+            plan = admission.target_plan if module is target else admission.draft_plan
+            if module is not None and plan is not None:
+                _fill(module, ahead.plans[plan.role], opened, log)
+    except LoadError as error:
+        tensor = f"tensor {error.tensor} " if error.tensor else ""
+        where = Location("weights", file=str(error.file), has_value=False)
+        message = f"{tensor}{error.message}"
+        log.require(outcome_of(error.rule, [finding(error.rule, message, where)]))
+        raise
+    except (RuntimeError, MemoryError) as error:
+        if not out_of_memory(error):
+            raise
+        message = f"the weights found no room during the load: {first_line(error)}"
+        log.require(outcome_of("SD509", [finding("SD509", message)]))
+        raise
+    log.report.not_done.remove(NOT_LOADED)
+    return Loaded(opened, Models(target, drafter), runtime_bytes)
+
+
+def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
+    import torch
+
+    from server.model.build import final_tensors, install, materialise
+    from server.weights.load import load_weights, tensors_in
+    from server.weights.mapped import map_tensors
+
+    plan, placed = ahead.plan, opened.placed
+    dtype: torch.dtype = getattr(torch, placed.dtype)
+    filled: Container[int] = ahead.filled
+    if placed.options.weights == MAPPED:
+        install(module, map_tensors(plan))
+        filled = range(sys.maxsize)  # every piece is there; all are looked at
+    elif opened.source.torch_device.type == "cpu":
+        arena = ahead.arena or Arena(plan.entries, dtype.itemsize)
+        install(module, tensors_in(arena, plan, dtype))
+    else:
+        materialise(module, opened.source.torch_device, dtype)
+    label = f"load {plan.role}"
+    with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
+        load_weights(plan, final_tensors(module), progress, filled)
+
+
+def _count_mapped(opened: Opened) -> None:
+    from server.memory.host_source import HostSource
+
+    if isinstance(opened.source, HostSource):
+        opened.source.count_files()

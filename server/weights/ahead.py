@@ -1,0 +1,118 @@
+"""Reading weights while torch is still being imported. Standard library only.
+
+Where a host keeps the weights as they are stored, the bytes go to their final place; elsewhere
+they are read into the kernel's page cache only, from which the load then copies.
+"""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from server.weights.arena import Arena
+from server.weights.judge import LoadPlan
+from server.weights.pieces import LoadError, Piece, cut, open_files, read_into
+from server.weights.team import Team, Worker
+
+_SCRATCH_BYTES = 4 * 2**20
+_PATIENCE_S = 0.5
+# Two keep a disk busy; more would take the importing thread's turns.
+_THREADS = 2
+
+
+@dataclass(slots=True)
+class Ahead:
+    """One plan, and what of it is in `arena` already: the numbers of its pieces."""
+
+    plan: LoadPlan
+    arena: Arena | None = None
+    filled: set[int] = field(default_factory=set)
+
+
+class ReadAhead:
+    """Reads until `stop`, which the load calls; leaving the `with` block ends it in any case."""
+
+    def __init__(self, plans: Sequence[Ahead], cache_bytes: int = 0) -> None:
+        """`cache_bytes`: at most so much is read of plans without an arena."""
+        self.plans = {ahead.plan.role: ahead for ahead in plans}
+        self.read_bytes = 0
+        self.filled_bytes = 0
+        self._cache_bytes = cache_bytes
+        self._owners: dict[int, Ahead] = {}
+        self._files = ExitStack()
+        self._team: Team | None = None
+        self._fault: LoadError | None = None
+
+    def __enter__(self) -> "ReadAhead":
+        """Open the files, and start. A fault is kept for `stop`."""
+        try:
+            pieces = [piece for ahead in self.plans.values() for piece in self._pieces(ahead)]
+        except LoadError as fault:
+            self._fault = fault
+            return self
+        self._team = Team(self._make_reader, pieces, self._done, _THREADS)
+        self._team.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Start no more reads; a read that hangs is left to the end of the process."""
+        if self._team is None or self._team.stop(_PATIENCE_S):
+            self._files.close()
+
+    def stop(self) -> None:
+        """Finish the pieces under way, so that `filled` stands. Raises LoadError."""
+        if self._team is not None:
+            self._team.stop()
+            if isinstance(fault := self._team.fault, LoadError):
+                raise fault
+            if fault is not None:
+                raise RuntimeError("reading ahead failed") from fault
+        self._files.close()
+        if self._fault is not None:
+            raise self._fault
+
+    def _pieces(self, ahead: Ahead) -> list[Piece]:
+        if ahead.arena is None and not self._cache_bytes:
+            return []
+        descriptors = self._files.enter_context(open_files(ahead.plan))
+        self._owners |= dict.fromkeys(descriptors.values(), ahead)
+        pieces = list(cut(ahead.plan, descriptors))
+        if ahead.arena is None:
+            ends = accumulate(piece.size_bytes for piece in pieces)
+            pieces = [p for p, end in zip(pieces, ends, strict=True) if end <= self._cache_bytes]
+            self._cache_bytes -= sum(piece.size_bytes for piece in pieces)
+        return pieces
+
+    def _make_reader(self) -> Worker:
+        return _Reader(self._owners)
+
+    def _done(self, piece: Piece) -> None:
+        ahead = self._owners[piece.descriptor]
+        self.read_bytes += piece.size_bytes
+        if ahead.arena is not None:
+            ahead.filled.add(piece.number)
+            self.filled_bytes += piece.size_bytes
+
+
+class _Reader:
+    """Reads into the arena, or through a scratch buffer that nobody looks at."""
+
+    def __init__(self, owners: dict[int, Ahead]) -> None:
+        self._owners = owners
+        self._scratch = memoryview(b"")
+
+    def fill(self, piece: Piece) -> None:
+        """One read a piece: each return to Python waits for the thread that imports."""
+        arena = self._owners[piece.descriptor].arena
+        if arena is not None:
+            end = piece.at_bytes + piece.size_bytes
+            read_into(piece, arena.view(piece.entry.name)[piece.at_bytes : end])
+            return
+        if not self._scratch:
+            self._scratch = memoryview(bytearray(_SCRATCH_BYTES))
+        for begin in range(0, piece.size_bytes, _SCRATCH_BYTES):
+            size_bytes = min(_SCRATCH_BYTES, piece.size_bytes - begin)
+            read_into(piece, self._scratch[:size_bytes], begin)
+
+    def finish(self) -> None:
+        """Nothing is pending."""

@@ -1,0 +1,190 @@
+"""The load as a boot does it: read ahead, private or mapped, and nothing left after a refusal."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from server import loading, serve, startup
+from server.admission import Admission
+from server.log import Log, Refused
+from server.options import Options
+from server.report import NOT_LOADED, NOT_TOUCHED
+from tests.boots import make_log, make_options, rules, said
+from tests.process import environment, run
+
+ONCE = ("--exit-after-boot", "--output-format", "json")
+SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
+BOOT = ("--target", "sample:qwen3", "--device", "cpu", "--draft", "sample:dflash", *SMALL)
+# Starts a boot whose import of torch hangs, and whose every read of a weight does.
+_HANGING = """
+import os, sys, threading, time
+whole = os.preadv
+def hangs(*arguments):
+    print("reading", file=sys.stderr, flush=True)
+    time.sleep(60)
+os.preadv = hangs
+class Finder:
+    def find_spec(self, name, *_):
+        if name == "torch":
+            print("importing", file=sys.stderr, flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Finder())
+import runpy
+sys.argv = ["server", *sys.argv[1:]]
+runpy.run_module("server", run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path_factory.getbasetemp() / "samples"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("SERVER_CACHE_DIR", str(folder))
+    return folder
+
+
+def admitted(options: Options, log: Log) -> Admission:
+    """What the gate admits, up to the point where a device is looked for."""
+    caught: list[Admission] = []
+
+    def catch(admission: Admission, *_: object) -> None:
+        caught.append(admission)
+        raise Refused
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(serve, "place", catch)
+        with pytest.raises(Refused):
+            startup.boot(options, log)
+    return caught[0]
+
+
+def place(**others: object) -> tuple[serve.Placed, Log]:
+    options = make_options("sample:qwen3", "sample:dflash", device="cpu", **others)
+    log = make_log()
+    log.report.settings |= make_log(make_options("x")).report.settings
+    log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
+    return serve.place(admitted(options, log), options, log), log
+
+
+@pytest.mark.parametrize("weights", ["private", "mapped"])
+def test_weights_boot_and_the_ledger_closes(cache: Path, weights: str) -> None:
+    done = run(*BOOT, "--weights", weights, *ONCE, cache=cache)
+    assert done.code == 0, done.stdout + done.stderr
+    report = done.json
+    assert report["settings"]["weights"] == {"value": weights, "source": "flag --weights"}
+    ledger = {line["line"]: line for line in report["memory"]["ledger"]}
+    for name in ("target weights", "draft weights"):
+        assert ledger[name]["billed_bytes"] == ledger[name]["measured_bytes"]
+    assert abs(report["memory"]["unexplained_bytes"]) * 100 < report["memory"]["limit_bytes"]
+    assert ledger["runtime"]["measured_bytes"] > 50 * 2**20
+    assert "SD507" not in {found["rule"] for found in report["diagnostics"]}
+
+
+def test_the_final_memory_is_filled_where_nothing_is_converted() -> None:
+    placed, _ = place()
+    ahead = loading.read_ahead(placed)
+    sizes = {role: one.arena is not None for role, one in ahead.plans.items()}
+    assert sizes == {"target": True, "draft": True}
+    placed, _ = place(dtype="float32")
+    ahead = loading.read_ahead(placed)
+    assert all(one.arena is None for one in ahead.plans.values())
+    placed, _ = place(weights="mapped")
+    ahead = loading.read_ahead(placed)
+    assert all(one.arena is None for one in ahead.plans.values())
+
+
+def test_a_fault_while_reading_ahead_is_told_as_one_of_the_load(cache: Path) -> None:
+    placed, log = place()
+    shard = placed.admission.target_plan.entries[0].file
+    times = shard.stat()
+    with loading.read_ahead(placed) as ahead:
+        opened = serve.open_device(placed, log)
+        os.utime(shard, ns=(1, 1))
+        try:
+            with pytest.raises(Refused):
+                loading.load(opened, ahead, log)
+        finally:
+            os.utime(shard, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert rules(log) == ["SD415"]
+    assert shard.name in said(log)
+
+
+def test_mapped_weights_are_not_converted_and_not_on_a_gpu(cache: Path) -> None:
+    converted = run(*BOOT, "--weights", "mapped", "--dtype", "float32", cache=cache)
+    assert converted.code == 2
+    assert len(converted.error_lines) == 2
+    assert converted.error_lines[0].startswith("error[SD705]")
+    assert "bfloat16 is to be converted to float32" in " ".join(converted.stderr.split())
+    cuda = run("--target", "x", "--device", "cuda", "--weights", "mapped", cache=cache)
+    assert cuda.code == 2
+    assert cuda.error_lines == [
+        "error[SD705] flags-conflict: --weights is mapped, and --device is cuda"
+    ]
+
+
+def test_a_device_that_turns_out_to_be_a_gpu_does_not_map() -> None:
+    placed, _ = place(weights="mapped")
+    facts = serve.replace(placed.facts, kind=serve.DeviceKind.CUDA)
+    outcome = serve._mappable(serve.replace(placed, facts=facts))
+    assert [found.rule for found in outcome.findings] == ["SD705"]
+    assert not serve._mappable(placed).findings
+
+
+def test_a_refusal_at_the_gate_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reads(_: serve.Placed) -> None:
+        raise AssertionError("it read")
+
+    monkeypatch.setattr(loading, "read_ahead", reads)
+    options = make_options(
+        "sample:qwen3", "sample:dflash", device="cpu", kv_cache_memory_bytes=2**20
+    )
+    log = make_log()
+    log.report.settings |= make_log(make_options("x")).report.settings
+    with pytest.raises(Refused):
+        startup.boot(options, log)
+    assert any(rule.startswith("SD50") for rule in rules(log))
+
+
+def lines_of(process: subprocess.Popen[str]) -> Iterator[str]:
+    assert process.stderr is not None
+    yield from (line.strip() for line in process.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_boot_that_hangs_in_import_and_disk(
+    cache: Path, number: signal.Signals
+) -> None:
+    command = [sys.executable, "-c", _HANGING, *BOOT]
+    with subprocess.Popen(
+        command, env=environment(cache), cwd=cache, stderr=subprocess.PIPE, text=True
+    ) as process:
+        waited = {"reading", "importing"}
+        for line in lines_of(process):
+            waited.discard(line)
+            if not waited:
+                break
+        begin = time.monotonic()
+        process.send_signal(number)
+        _, rest = process.communicate(timeout=30)
+    assert process.returncode == 128 + number, rest
+    assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
+    assert "Traceback" not in rest
+    assert time.monotonic() - begin < 20  # the hang alone takes 60 s
+
+
+def test_threads_of_torch_are_as_many_after_a_load_as_before() -> None:
+    placed, log = place()
+    before = torch.get_num_threads()
+    with loading.read_ahead(placed) as ahead:
+        loaded = loading.load(serve.open_device(placed, log), ahead, log)
+    assert torch.get_num_threads() == before
+    assert loaded.runtime_bytes > 0
+    assert json.dumps(log.report.not_done) == "[]"
