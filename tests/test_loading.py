@@ -28,13 +28,13 @@ _HANGING = """
 import os, sys, threading, time
 whole = os.preadv
 def hangs(*arguments):
-    print("reading", file=sys.stderr, flush=True)
+    os.write(2, b"reading\\n")
     time.sleep(60)
 os.preadv = hangs
 class Finder:
     def find_spec(self, name, *_):
         if name == "torch":
-            print("importing", file=sys.stderr, flush=True)
+            os.write(2, b"importing\\n")
             time.sleep(60)
 sys.meta_path.insert(0, Finder())
 import runpy
