@@ -1,0 +1,328 @@
+"""One way to load a checkpoint, in a process of its own.
+
+    python -m benchmarks.load_one METHOD FOLDER
+
+Prints one JSON object: seconds of the load and of reading every byte once after it, and by how
+much resident memory peaked above what the process had before. Imports are not counted. A loader
+that is not installed gives {"missing": NAME}.
+"""
+
+import ctypes
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+
+from server.config.geometry import DTYPE_BYTES
+from server.memory.host import high_water_bytes, reset_high_water, resident_set_bytes
+from server.weights.ahead import Ahead, ReadAhead
+from server.weights.arena import Arena
+from server.weights.finite import not_finite
+from server.weights.header import TensorEntry
+from server.weights.index import read_inventory
+from server.weights.judge import LoadPlan
+from server.weights.load import load_weights, tensors_in
+from server.weights.mapped import map_tensors
+from server.weights.team import thread_count
+
+Tensors = dict[str, torch.Tensor]
+Load = Callable[[], Tensors]
+_STEP_BYTES = 16 * 2**20
+TENSORIZED = "all.tensors"
+
+
+class _Silent:
+    def advance(self, size_bytes: int) -> None:
+        """Nobody watches."""
+
+
+def plan_of(folder: Path) -> LoadPlan:
+    """Everything in the checkpoint, in file order."""
+    inventory, outcome = read_inventory("target", folder)
+    if inventory is None:
+        raise RuntimeError(str(outcome.findings))
+    entries = sorted(inventory.tensors.values(), key=lambda e: (e.file, e.begin))
+    return LoadPlan("target", tuple(entries), {s.path: s for s in inventory.shards}, "bfloat16")
+
+
+def files_of(folder: Path) -> list[str]:
+    """The shards, in order."""
+    return sorted(map(str, folder.glob("*.safetensors")))
+
+
+def ours(folder: Path) -> Load:
+    """As a boot does it without reading ahead, the check of every value included."""
+    plan = plan_of(folder)
+
+    def load() -> Tensors:
+        tensors = tensors_in(Arena(plan.entries, DTYPE_BYTES[plan.dtype]), plan, torch.bfloat16)
+        load_weights(plan, tensors, _Silent())
+        return tensors
+
+    return load
+
+
+def ours_mapped(folder: Path) -> Load:
+    """--weights mapped, the check of every value included."""
+    plan = plan_of(folder)
+
+    def load() -> Tensors:
+        tensors = map_tensors(plan)
+        load_weights(plan, tensors, _Silent(), range(sys.maxsize))
+        return tensors
+
+    return load
+
+
+def ours_mapped_unchecked(folder: Path) -> Load:
+    """What --weights mapped does before it looks at the values."""
+    plan = plan_of(folder)
+    return lambda: map_tensors(plan)
+
+
+def ours_touched(folder: Path) -> Load:
+    """Read and check into an arena whose pages were written before."""
+    plan = plan_of(folder)
+    arena = _touched(plan)
+    tensors = tensors_in(arena, plan, torch.bfloat16)
+
+    def load() -> Tensors:
+        load_weights(plan, tensors, _Silent())
+        return tensors
+
+    return load
+
+
+def ours_touched_unchecked(folder: Path) -> Load:
+    """Read alone, as before the import, into an arena whose pages were written before."""
+    plan = plan_of(folder)
+    arena = _touched(plan)
+
+    def load() -> Tensors:
+        with ReadAhead([Ahead(plan, arena)]) as ahead:
+            if ahead._team is not None:
+                ahead._team.wait()
+            ahead.stop()
+        return tensors_in(arena, plan, torch.bfloat16)
+
+    return load
+
+
+def memcpy_touched(folder: Path) -> Load:
+    """Plain memcpy of as many bytes by as many threads, both sides written before."""
+    return _memcpy(sum(Path(name).stat().st_size for name in files_of(folder)), touched=True)
+
+
+def memcpy_untouched(folder: Path) -> Load:
+    """Plain memcpy into fresh memory."""
+    return _memcpy(sum(Path(name).stat().st_size for name in files_of(folder)), touched=False)
+
+
+def memcpy_touched_checked(folder: Path) -> Load:
+    """Plain memcpy, then the same look at every value as a second pass."""
+    copy = memcpy_touched(folder)
+
+    def load() -> Tensors:
+        tensors = copy()
+        _threads(lambda at: not_finite(tensors["all"][at // 2 : (at + _STEP_BYTES) // 2]), tensors)
+        return tensors
+
+    return load
+
+
+def load_file(folder: Path) -> Load:
+    """safetensors.torch.load_file: tensors are views of a private mapping."""
+    from safetensors.torch import load_file as read
+
+    return lambda: {k: t for name in files_of(folder) for k, t in read(name).items()}
+
+
+def load_file_checked(folder: Path) -> Load:
+    """load_file, then the same look at every value, by torch's own threads."""
+    mapped = load_file(folder)
+
+    def load() -> Tensors:
+        tensors = mapped()
+        if any(not_finite(tensor) for tensor in tensors.values()):
+            raise RuntimeError("not finite")
+        return tensors
+
+    return load
+
+
+def load_file_pread(folder: Path) -> Load:
+    """safetensors.torch.load_file(backend="pread"), since 0.8."""
+    import inspect
+
+    from safetensors.torch import load_file as read
+
+    if "backend" not in inspect.signature(read).parameters:
+        raise ImportError("load_file with backend")
+    return lambda: {
+        k: t for name in files_of(folder) for k, t in read(name, backend="pread").items()
+    }
+
+
+def from_pretrained(folder: Path) -> Load:
+    """Transformers: a mapped model on the CPU."""
+    from transformers import AutoModelForCausalLM
+
+    def load() -> Tensors:
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+        return dict(model.named_parameters())
+
+    return load
+
+
+def fastsafetensors(folder: Path) -> Load:
+    """fastsafetensors without GPU direct storage."""
+    from fastsafetensors import SafeTensorsFileLoader, SingleGroup
+
+    def load() -> Tensors:
+        loader = SafeTensorsFileLoader(SingleGroup(), "cpu", nogds=True)
+        loader.add_filenames({0: files_of(folder)})
+        held = loader.copy_files_to_device()
+        load.held = loader, held  # type: ignore[attr-defined]
+        return {name: held.get_tensor(name) for name in held.key_to_rank_lidx}
+
+    return load
+
+
+def runai(folder: Path) -> Load:
+    """Run:ai model streamer; its memory limit is lifted, so that the tensors stay."""
+    os.environ["RUNAI_STREAMER_MEMORY_LIMIT"] = "-1"
+    from runai_model_streamer import SafetensorsStreamer
+
+    def load() -> Tensors:
+        streamer = SafetensorsStreamer().__enter__()
+        load.held = streamer  # type: ignore[attr-defined]
+        streamer.stream_files(files_of(folder))
+        return dict(streamer.get_tensors())
+
+    return load
+
+
+def tensorizer(folder: Path) -> Load:
+    """Tensorizer, from its own format, which `load.py` wrote before."""
+    from tensorizer import TensorDeserializer
+
+    def load() -> Tensors:
+        held = TensorDeserializer(str(folder / TENSORIZED), device="cpu", num_readers=2)
+        load.held = held  # type: ignore[attr-defined]
+        return dict(held.items())
+
+    return load
+
+
+METHODS: dict[str, Callable[[Path], Load]] = {
+    method.__name__: method
+    for method in (
+        ours,
+        ours_mapped,
+        ours_mapped_unchecked,
+        ours_touched,
+        ours_touched_unchecked,
+        memcpy_touched,
+        memcpy_touched_checked,
+        memcpy_untouched,
+        load_file,
+        load_file_checked,
+        load_file_pread,
+        from_pretrained,
+        fastsafetensors,
+        runai,
+        tensorizer,
+    )
+}
+
+
+def measure(method: str, folder: Path) -> dict[str, float]:
+    """Run one method once."""
+    load = METHODS[method](folder)
+    before = resident_set_bytes()
+    reset_high_water()
+    begin = time.perf_counter()
+    tensors = load()
+    loaded = time.perf_counter()
+    for tensor in tensors.values():
+        tensor.detach().sum()
+    read = time.perf_counter()
+    size_bytes = sum(tensor.nbytes for tensor in tensors.values())
+    return {
+        "load_s": loaded - begin,
+        "load_and_read_s": read - begin,
+        "size_bytes": size_bytes,
+        "peak_bytes": high_water_bytes() - before,
+    }
+
+
+def _touched(plan: LoadPlan) -> Arena:
+    arena = Arena(plan.entries, DTYPE_BYTES[plan.dtype])
+    for tensor in tensors_in(arena, plan, torch.bfloat16).values():
+        tensor.zero_()
+    return arena
+
+
+def _memcpy(size_bytes: int, *, touched: bool) -> Load:
+    entry = TensorEntry("all", "BF16", (size_bytes // 2,), Path(), 0, size_bytes // 2 * 2)
+    memory = {name: Arena([entry], 2) for name in ("from", "to")}
+    plan = LoadPlan("target", (entry,), {}, "bfloat16")
+    tensors = {
+        name: tensors_in(arena, plan, torch.bfloat16)["all"] for name, arena in memory.items()
+    }
+    tensors["from"].fill_(0.5)
+    if touched:
+        tensors["to"].zero_()
+    source, into = tensors["from"].data_ptr(), tensors["to"].data_ptr()
+
+    def copy(at: int) -> None:
+        ctypes.memmove(into + at, source + at, min(_STEP_BYTES, entry.size_bytes - at))
+
+    def load() -> Tensors:
+        found = {"all": tensors["to"]}
+        _threads(copy, found)
+        return found
+
+    return load
+
+
+def _threads(work: Callable[[int], object], tensors: Tensors) -> None:
+    """`work` on each step of the one tensor, by as many threads as the loader uses."""
+    steps: Iterator[int] = iter(range(0, tensors["all"].nbytes, _STEP_BYTES))
+    lock = threading.Lock()
+
+    def run() -> None:
+        torch.set_num_threads(1)
+        while True:
+            with lock:
+                at = next(steps, None)
+            if at is None:
+                return
+            work(at)
+
+    threads = [threading.Thread(target=run) for _ in range(thread_count())]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+def main() -> int:
+    """Run the method that the command line names."""
+    method, folder = sys.argv[1:]
+    try:
+        found: dict[str, object] = dict(measure(method, Path(folder)))
+    except ImportError as error:
+        found = {"missing": str(error)}
+    print(json.dumps(found), flush=True)
+    # What a loader holds is not torn down on the clock of the whole process.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
