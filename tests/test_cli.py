@@ -28,6 +28,8 @@ GOOD = [
     ("--spec-method", "DFLASH", "dflash"),
     ("--spec-method", "draft_model", "draft-model"),
     ("--num-speculative-tokens", "15", 15),
+    ("--weights", "private", "private"),
+    ("--weights", "mapped", "mapped"),
     ("--dtype", "bfloat16", "bfloat16"),
     ("--dtype", "bf16", "bfloat16"),
     ("--dtype", "fp16", "float16"),

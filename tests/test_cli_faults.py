@@ -18,6 +18,7 @@ BAD = {
     "--revision": [""],
     "--spec-method": ["", "n gram", "dflash "],
     "--num-speculative-tokens": ["", "0", "-1", "1.0", "seven"],
+    "--weights": ["", "mmap", "Mapped"],
     "--dtype": ["", "fp8", "int8", "BFLOAT16"],
     "--device": ["", "gpu", "cuda:", "cuda:01", "cuda:-1", "mps", "0"],
     "--gpu-memory-utilization": ["", "0", "1.01", "90"],
@@ -265,3 +266,14 @@ def test_no_command_line_makes_the_parser_fail(argv: list[str]) -> None:
     assert isinstance(parsed, Parsed)
     for fault in parsed.outcome.findings:
         render_finding(fault, Style()).encode("utf-8")
+
+
+def test_mapped_weights_and_a_gpu_exclude_each_other() -> None:
+    fault = with_target("--weights", "mapped", "--device", "cuda:1")
+    assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
+    assert fault.message == "--weights is mapped, and --device is cuda:1"
+    by_variable = with_target("--device", "cuda", SERVER_WEIGHTS="mapped")
+    assert by_variable.message == "SERVER_WEIGHTS is mapped, and --device is cuda"
+    for device, weights in (("cuda", "private"), ("cpu", "mapped"), ("auto", "mapped")):
+        argv = ("--target", "T", "--weights", weights, "--device", device)
+        assert not faults(*argv)
