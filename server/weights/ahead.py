@@ -4,6 +4,7 @@ Where a host keeps the weights as they are stored, the bytes go to their final p
 they are read into the kernel's page cache only, from which the load then copies.
 """
 
+import ctypes
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from itertools import accumulate
 
 from server.weights.arena import Arena
 from server.weights.judge import LoadPlan
+from server.weights.pages import populate
 from server.weights.pieces import LoadError, Piece, cut, open_files, read_into
 from server.weights.team import Team, Worker
 
@@ -59,6 +61,12 @@ class ReadAhead:
         if self._team is None or self._team.stop(_PATIENCE_S):
             self._files.close()
 
+    def wait(self) -> None:
+        """Read everything. Raises LoadError."""
+        if self._team is not None:
+            self._team.wait()
+        self.stop()
+
     def stop(self) -> None:
         """Finish the pieces under way, so that `filled` stands. Raises LoadError."""
         if self._team is not None:
@@ -106,7 +114,9 @@ class _Reader:
         arena = self._owners[piece.descriptor].arena
         if arena is not None:
             end = piece.at_bytes + piece.size_bytes
-            read_into(piece, arena.view(piece.entry.name)[piece.at_bytes : end])
+            memory = arena.view(piece.entry.name)[piece.at_bytes : end]
+            populate(ctypes.addressof(ctypes.c_char.from_buffer(memory)), len(memory))
+            read_into(piece, memory)
             return
         if not self._scratch:
             self._scratch = memoryview(bytearray(_SCRATCH_BYTES))

@@ -1,9 +1,6 @@
 """The final memory of a model's weights on a host: one private mapping. Standard library only.
 
-One mapping, because it can be filled before torch is there to make tensors. Its pages are left
-to be touched by the read itself: touching them first (MADV_POPULATE_WRITE) gained nothing, and
-huge pages (MADV_HUGEPAGE) halved the speed on a virtual machine whose host takes free memory
-back, since whole huge pages are what it takes.
+One mapping, because it can be filled before torch is there to make tensors.
 """
 
 import mmap

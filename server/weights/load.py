@@ -14,6 +14,7 @@ import torch
 from server.weights.arena import Arena
 from server.weights.finite import NotFiniteError, Tally
 from server.weights.judge import TORCH_NAMES, LoadPlan
+from server.weights.pages import populate
 from server.weights.pieces import (
     PIECE_BYTES,
     LoadError,
@@ -30,8 +31,6 @@ from server.weights.team import Team, Worker, thread_count
 
 __all__ = ["LoadError", "NotFiniteError", "load_weights", "tensors_in"]
 
-# Read and looked at in one go: small enough to stay in a core's share of the cache.
-STEP_BYTES = 2 * 2**20
 _DTYPES: dict[str, torch.dtype] = {
     stored: getattr(torch, name) for stored, name in TORCH_NAMES.items()
 }
@@ -111,7 +110,7 @@ def _flat_tensors(plan: LoadPlan, tensors: Mapping[str, torch.Tensor]) -> dict[s
 
 
 class _ToHost:
-    """Reads, converts where asked, and looks, step by step."""
+    """Reads, converts where asked, and looks."""
 
     def __init__(
         self, flat: Mapping[str, torch.Tensor], tally: Tally, filled: Container[int]
@@ -123,29 +122,29 @@ class _ToHost:
         self._staging: torch.Tensor | None = None
 
     def fill(self, piece: Piece) -> None:
-        """Put one piece in place."""
+        """Put one piece in place, and look at it while it is in the cache.
+
+        In few long calls: each return to Python may wait for another thread.
+        """
         stored = _DTYPES[piece.entry.dtype]
-        step = STEP_BYTES // stored.itemsize
-        whole = _part(self._flat, piece, stored)
-        read = piece.number not in self._filled
-        for begin in range(0, whole.numel(), step):
-            into = whole[begin : begin + step]
-            if read:
-                self._read(piece, into, stored, begin)
-            self._tally.look(piece.entry, into)
+        into = _part(self._flat, piece, stored)
+        if piece.number not in self._filled:
+            self._read(piece, into, stored)
+        self._tally.look(piece.entry, into)
 
     def finish(self) -> None:
         """Nothing is pending."""
 
-    def _read(self, piece: Piece, into: torch.Tensor, stored: torch.dtype, begin: int) -> None:
-        memory = into
-        if into.dtype != stored:
-            if self._staging is None:
-                self._staging = torch.empty(STEP_BYTES, dtype=torch.uint8)
-            memory = self._staging[: into.numel() * stored.itemsize].view(stored)
-        read_into(piece, _bytes_of(memory), begin * stored.itemsize)
-        if memory is not into:
-            into.copy_(memory)
+    def _read(self, piece: Piece, into: torch.Tensor, stored: torch.dtype) -> None:
+        populate(into.data_ptr(), into.numel() * into.itemsize)
+        if into.dtype == stored:
+            read_into(piece, _bytes_of(into))
+            return
+        if self._staging is None:
+            self._staging = torch.empty(PIECE_BYTES, dtype=torch.uint8)
+        staged = self._staging[: piece.size_bytes].view(stored)
+        read_into(piece, _bytes_of(staged))
+        into.copy_(staged)
 
 
 class _ToGpu:

@@ -36,20 +36,13 @@ def open_shards() -> int:
     return sum(os.path.realpath(link).endswith("model.safetensors") for link in links)
 
 
-def read_all(ahead: ReadAhead) -> None:
-    """Stop, once everything has been read."""
-    assert ahead._team is not None
-    ahead._team.wait()
-    ahead.stop()
-
-
 def test_what_was_read_ahead_is_not_read_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tensors = make_tensors(ODD)
     plan, one = make_ahead(tmp_path, tensors)
     with ReadAhead([one]) as ahead:
-        read_all(ahead)
+        ahead.wait()
     assert ahead.filled_bytes == ahead.read_bytes == plan.checkpoint_bytes
     assert (threads(), open_shards()) == (0, 0)
     monkeypatch.setattr(os, "preadv", None)  # a read would raise
@@ -67,7 +60,7 @@ def test_the_load_reads_what_was_not_read_ahead(
     tensors = make_tensors(ODD)
     plan, one = make_ahead(tmp_path, tensors)
     with ReadAhead([one]) as ahead:
-        read_all(ahead)
+        ahead.wait()
     assert one.arena is not None
     one.filled.difference_update({0, 3, 4})
     for name in tensors:
@@ -85,7 +78,7 @@ def test_values_that_were_read_ahead_are_looked_at_too(tmp_path: Path) -> None:
     tensors["e"][77, 3] = float("nan")
     plan, one = make_ahead(tmp_path, tensors)
     with ReadAhead([one]) as ahead:
-        read_all(ahead)
+        ahead.wait()
     assert one.arena is not None
     with pytest.raises(NotFiniteError) as caught:
         load_weights(plan, tensors_in(one.arena, plan, torch.bfloat16), Counter(), one.filled)
@@ -100,7 +93,7 @@ def test_without_an_arena_only_as_much_is_read_as_has_room(
     plan, _ = make_ahead(tmp_path, make_tensors(ODD))
     one = Ahead(plan)
     with ReadAhead([one], room_bytes) as ahead:
-        read_all(ahead)
+        ahead.wait()
     assert not one.filled
     assert ahead.filled_bytes == 0
     assert ahead.read_bytes == read
@@ -132,7 +125,7 @@ def test_a_file_that_changed_is_told_by_the_stop_and_not_read(tmp_path: Path) ->
 def test_a_file_that_changes_after_it_was_read_ahead_is_told_by_the_load(tmp_path: Path) -> None:
     plan, one = make_ahead(tmp_path, make_tensors(ODD))
     with ReadAhead([one]) as ahead:
-        read_all(ahead)
+        ahead.wait()
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
     into = make_destinations(ODD, torch.bfloat16)
     with pytest.raises(LoadError, match="changed after its header"):

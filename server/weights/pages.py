@@ -1,0 +1,30 @@
+"""Fresh memory made present by one call, outside Python's lock. Standard library only.
+
+A read into fresh memory takes a page fault for every page. Measured on a shared virtual machine
+with two threads, asking for all pages of a piece first (MADV_POPULATE_WRITE) made a load of
+1.6 GB a fifth faster than leaving it to the faults. Huge pages (MADV_HUGEPAGE) halved the speed
+there: the host takes free memory back, and whole huge pages are what it takes.
+"""
+
+import ctypes
+import mmap
+
+_POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it
+
+
+def populate(address: int, size_bytes: int) -> None:
+    """Make the whole pages within the range present and writable, as a write would.
+
+    Changes no content. Where the kernel cannot, nothing happens: the read faults them in.
+    """
+    begin = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (address + size_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if begin < end and _madvise is not None:
+        _madvise(begin, end - begin, _POPULATE_WRITE)
+
+
+try:
+    _madvise = ctypes.CDLL(None).madvise
+    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+except (AttributeError, OSError):  # a C library without it
+    _madvise = None
