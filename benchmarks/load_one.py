@@ -85,6 +85,12 @@ def ours_mapped_unchecked(folder: Path) -> Load:
     return lambda: map_tensors(plan)
 
 
+def ours_unchecked(folder: Path) -> Load:
+    """The reads alone, as before the import, into fresh memory: what other loaders do."""
+    plan = plan_of(folder)
+    return lambda: _read_alone(plan, Arena(plan.entries, DTYPE_BYTES[plan.dtype]))
+
+
 def ours_touched(folder: Path) -> Load:
     """Read and check into an arena whose pages were written before."""
     plan = plan_of(folder)
@@ -102,15 +108,7 @@ def ours_touched_unchecked(folder: Path) -> Load:
     """Read alone, as before the import, into an arena whose pages were written before."""
     plan = plan_of(folder)
     arena = _touched(plan)
-
-    def load() -> Tensors:
-        with ReadAhead([Ahead(plan, arena)]) as ahead:
-            if ahead._team is not None:
-                ahead._team.wait()
-            ahead.stop()
-        return tensors_in(arena, plan, torch.bfloat16)
-
-    return load
+    return lambda: _read_alone(plan, arena)
 
 
 def memcpy_touched(folder: Path) -> Load:
@@ -223,6 +221,7 @@ METHODS: dict[str, Callable[[Path], Load]] = {
     method.__name__: method
     for method in (
         ours,
+        ours_unchecked,
         ours_mapped,
         ours_mapped_unchecked,
         ours_touched,
@@ -259,6 +258,12 @@ def measure(method: str, folder: Path) -> dict[str, float]:
         "size_bytes": size_bytes,
         "peak_bytes": high_water_bytes() - before,
     }
+
+
+def _read_alone(plan: LoadPlan, arena: Arena) -> Tensors:
+    with ReadAhead([Ahead(plan, arena)]) as ahead:
+        ahead.wait()
+    return tensors_in(arena, plan, torch.bfloat16)
 
 
 def _touched(plan: LoadPlan) -> Arena:
