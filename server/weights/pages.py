@@ -8,8 +8,10 @@ there: the host takes free memory back, and whole huge pages are what it takes.
 
 import ctypes
 import mmap
+from contextlib import suppress
 
 _POPULATE_WRITE = 23  # Linux 5.14; Python has no name for it
+_LIBRARY = ctypes.CDLL(None)
 
 
 def populate(address: int, size_bytes: int) -> None:
@@ -19,12 +21,7 @@ def populate(address: int, size_bytes: int) -> None:
     """
     begin = -(-address // mmap.PAGESIZE) * mmap.PAGESIZE
     end = (address + size_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if begin < end and _madvise is not None:
-        _madvise(begin, end - begin, _POPULATE_WRITE)
-
-
-try:
-    _madvise = ctypes.CDLL(None).madvise
-    _madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-except (AttributeError, OSError):  # a C library without it
-    _madvise = None
+    if begin < end:
+        where = ctypes.c_void_p(begin), ctypes.c_size_t(end - begin)
+        with suppress(AttributeError):  # a C library without it
+            _LIBRARY.madvise(*where, _POPULATE_WRITE)
