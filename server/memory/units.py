@@ -11,7 +11,7 @@ def bytes_text(size_bytes: int) -> str:
         if size_bytes >= unit_bytes:
             hundredths = (size_bytes * 200 + unit_bytes) // (2 * unit_bytes)
             return f"{hundredths // 100}.{hundredths % 100:02d} {unit}"
-    return f"{size_bytes} bytes"
+    return "1 byte" if size_bytes == 1 else f"{size_bytes} bytes"
 
 
 def apart(first_bytes: int, second_bytes: int) -> tuple[str, str]:

@@ -148,4 +148,5 @@ def _stray(role: str, folder: Path, names: frozenset[str], choice: Choice) -> li
 
 def _finding(role: str, path: Path, fault: WeightFault) -> Finding:
     where = Location(role, str(path), fault.pointer, has_value=False)
-    return finding(fault.rule, f"{role} {path.name} {fault.message}", where, fix=fault.fix)
+    named = role if path.name == role else f"{role} {path.name}"
+    return finding(fault.rule, f"{named} {fault.message}", where, fix=fault.fix)

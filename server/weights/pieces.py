@@ -79,8 +79,10 @@ def require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:
         now = os.fstat(descriptor)
         seen = Shard(path, now.st_size, now.st_dev, now.st_ino, now.st_mtime_ns)
         if seen != (was := plan.shards[path]):
-            sizes = f"{was.size_bytes} bytes then, {seen.size_bytes} now"
-            raise LoadError(f"changed after its header was read ({sizes})", path)
+            what = f"{was.size_bytes} bytes then, {seen.size_bytes} now"
+            if seen.size_bytes == was.size_bytes:
+                what = "of the same size, but written again or replaced"
+            raise LoadError(f"changed after its header was read ({what})", path)
 
 
 def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:

@@ -11,6 +11,7 @@ from server.memory.units import apart, bytes_text, fraction_text
     ("size", "text"),
     [
         (0, "0 bytes"),
+        (1, "1 byte"),
         (1023, "1023 bytes"),
         (1024, "1.00 KiB"),
         (157_286_400, "150.00 MiB"),
