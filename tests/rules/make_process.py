@@ -46,21 +46,22 @@ class Signalled(NamedTuple):
 
 
 class Installed(NamedTuple):
-    """A copy of this server; `missing` is a file that it has not got."""
+    """A copy of this server; `broken` is a file of it that imports what is not there."""
 
-    missing: str | None
+    broken: str | None
 
     @property
     def told(self) -> str:
-        state = f"`{self.missing}` was not installed" if self.missing else "every file is installed"
+        broken = f"`{self.broken}` imports a module that is not installed"
+        state = broken if self.broken else "every module is installed"
         return f"`{_COMMAND} ./{NAME} --check`, where {state}."
 
     def judge(self, folder: Path) -> Outcome:
         write_checkpoint(folder / NAME, sharded=False)
         # What lies in the folder of the start comes before what is installed.
         copytree(ROOT / "server", folder / "server", ignore=ignore_patterns("__pycache__"))
-        if self.missing:
-            (folder / self.missing).unlink()
+        if self.broken:
+            (folder / self.broken).write_text("import not_installed\n")
         with _started(folder, f"./{NAME} --check") as process:
             return _finish(process, folder)
 
