@@ -19,8 +19,9 @@ class Thing:
 
 @pytest.fixture
 def ears() -> Iterator[Interrupts]:
-    numbers = (*Interrupts().numbers, signal.SIGALRM)
+    numbers = (*Interrupts().numbers, signal.SIGHUP, signal.SIGALRM)
     before = {number: signal.getsignal(number) for number in numbers}
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup the tests begin with it ignored
     hook = sys.unraisablehook
     ears = Interrupts()
     ears.listen()
