@@ -31,11 +31,14 @@ class _Files:
 
     limit: str
     usage: str
-    reclaimable: str
+    page_cache: tuple[str, str]
 
 
-_V1 = _Files("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-_V2 = _Files("memory.max", "memory.current", "inactive_file")
+# Active pages are in it: a file that is read twice, as weights are, has no others.
+_V1 = _Files(
+    "memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file")
+)
+_V2 = _Files("memory.max", "memory.current", ("inactive_file", "active_file"))
 
 
 def cgroup_bounds(proc: Path, root: Path) -> tuple[Bound, ...]:
@@ -86,13 +89,13 @@ def _bound(folder: Path, files: _Files) -> Bound | None:
     if limit is None:
         return None
     usage = _number(read_text(folder / files.usage)) or 0
-    reclaimable = 0
+    cache = 0
     for line in read_text(folder / "memory.stat").splitlines():
         key, _, value = line.partition(" ")
-        if key == files.reclaimable:
-            reclaimable = _number(value) or 0
+        if key in files.page_cache:
+            cache += _number(value) or 0
     source = f"cgroup {folder / files.limit}"
-    return Bound(source, limit, max(0, usage - reclaimable))
+    return Bound(source, limit, max(0, usage - cache))
 
 
 def _number(text: str) -> int | None:

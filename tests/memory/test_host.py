@@ -31,13 +31,14 @@ def test_without_control_groups_the_machine_itself_is_the_bound(host: FakeMachin
     assert read_host(host.root / "proc", host.root / "cgroup").notes == ()
 
 
-def test_a_version_2_limit_wins_and_inactive_file_pages_can_be_had_back(
+def test_a_version_2_limit_wins_and_the_page_cache_can_be_had_back(
     host: FakeMachine,
 ) -> None:
     host.groups("0::/pod/box\n")
     host.group_file("pod/box/memory.max", f"{500 * MIB}\n")
     host.group_file("pod/box/memory.current", f"{300 * MIB}\n")
-    host.group_file("pod/box/memory.stat", f"anon 5\ninactive_file {100 * MIB}\n")
+    stat = f"anon 5\ninactive_anon 9\nactive_file {60 * MIB}\ninactive_file {40 * MIB}\n"
+    host.group_file("pod/box/memory.stat", stat)
     assert sizes(host) == (500, 300)
     (note,) = read_host(host.root / "proc", host.root / "cgroup").notes
     assert note.endswith("pod/box/memory.max limits host memory to 500.00 MiB")
@@ -78,7 +79,8 @@ def test_version_1_is_read_and_its_unlimited_number_binds_nothing(host: FakeMach
     assert sizes(host) == (1000, 800)
     host.group_file("memory/box/memory.limit_in_bytes", f"{300 * MIB}\n")
     host.group_file("memory/box/memory.usage_in_bytes", f"{120 * MIB}\n")
-    host.group_file("memory/box/memory.stat", f"inactive_file 7\ntotal_inactive_file {20 * MIB}\n")
+    stat = f"active_file 7\ntotal_active_file {5 * MIB}\ntotal_inactive_file {15 * MIB}\n"
+    host.group_file("memory/box/memory.stat", stat)
     assert sizes(host) == (300, 200)
 
 
