@@ -14,7 +14,7 @@ from server.config.rules import finding
 from server.findings import Location, outcome_of
 from server.log import Log
 from server.memory.facts import DeviceKind
-from server.memory.host import read_host
+from server.memory.host import process_limits, read_host
 from server.options import MAPPED
 from server.report import NOT_LOADED
 from server.serve import Loaded, Opened, Placed
@@ -31,12 +31,15 @@ def read_ahead(placed: Placed) -> ReadAhead:
     """What may be read before torch is there: no more than the first gate has accepted.
 
     On a host the weights go to their final memory. Where they are mapped, converted or bound
-    for a GPU the page cache is filled instead, as far as free memory reaches.
+    for a GPU the page cache is filled instead, as far as free memory reaches; also under a limit
+    on this process (ulimit -v), by which memory is taken as soon as it is reserved: the next look
+    at what is free would bill it twice.
     """
     on_host = placed.facts.kind is DeviceKind.CPU
+    in_place = on_host and placed.options.weights != MAPPED and not process_limits()
     plans = [Ahead(plan) for plan in placed.plans]
     for ahead in plans:
-        if on_host and placed.options.weights != MAPPED and ahead.plan.dtype == placed.dtype:
+        if in_place and ahead.plan.dtype == placed.dtype:
             # Without room the load will find none either, and say so.
             with suppress(MemoryError):
                 ahead.arena = Arena(ahead.plan.entries, DTYPE_BYTES[placed.dtype])

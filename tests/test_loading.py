@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -98,6 +99,17 @@ def test_the_final_memory_is_filled_where_nothing_is_converted() -> None:
     assert all(one.arena is None for one in ahead.plans.values())
     placed, _ = place(weights="mapped")
     ahead = loading.read_ahead(placed)
+    assert all(one.arena is None for one in ahead.plans.values())
+
+
+def test_under_a_limit_on_the_process_no_memory_is_reserved_ahead() -> None:
+    placed, _ = place()
+    before = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (2**46, before[1]))
+    try:
+        ahead = loading.read_ahead(placed)
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, before)
     assert all(one.arena is None for one in ahead.plans.values())
 
 

@@ -26,22 +26,38 @@ class HostMemory:
     notes: tuple[str, ...] = ()
 
 
-def read_host(proc: Path = PROC, cgroup: Path = CGROUP) -> HostMemory:
+def read_host(proc: Path = PROC, cgroup: Path = CGROUP, kept_bytes: int = 0) -> HostMemory:
     """The smallest of all bounds: the machine, the control groups, the process's limits.
 
     "Available" is used rather than "free": the page cache, which reading the weights fills, can
     be had back (vllm-project/vllm issue 35920). Swap is not counted.
+    `kept_bytes` of it cannot: files that this process maps. Its own limits count those by
+    themselves or not at all.
     """
     machine = _machine(proc)
-    bounds = (machine, *cgroup_bounds(proc, cgroup), *_rlimits(proc))
+    shared, own = (machine, *cgroup_bounds(proc, cgroup)), process_limits(proc)
+    bounds = (*shared, *own)
     total = min(bound.limit_bytes for bound in bounds)
-    available = min(bound.available_bytes for bound in bounds)
+    left = max(0, min(bound.available_bytes for bound in shared) - kept_bytes)
+    available = min([left, *(bound.available_bytes for bound in own)])
     notes = tuple(
         f"{bound.source} limits host memory to {bytes_text(bound.limit_bytes)}"
         for bound in bounds[1:]
         if bound.limit_bytes < machine.limit_bytes
     )
     return HostMemory(total, available, tuple(dict.fromkeys(notes)))
+
+
+def process_limits(proc: Path = PROC) -> list[Bound]:
+    """The limits of this process, where it has any. They count reserved memory too."""
+    status = _fields(proc / "self/status")
+    found = []
+    for line in read_text(proc / "self/limits").splitlines():
+        for label, used in _RLIMITS:
+            soft = line.removeprefix(label).split()
+            if line.startswith(label) and soft and soft[0].isascii() and soft[0].isdigit():
+                found.append(Bound(f"process limit ({label})", int(soft[0]), status.get(used, 0)))
+    return found
 
 
 def resident_bytes(proc: Path = PROC) -> int:
@@ -85,17 +101,6 @@ def _machine(proc: Path) -> Bound:
     # Kernels before 3.14 do not state MemAvailable; the free pages are a lower bound of it.
     available = memory.get("MemAvailable", memory.get("MemFree", total))
     return Bound("the machine", total, total - available)
-
-
-def _rlimits(proc: Path) -> list[Bound]:
-    status = _fields(proc / "self/status")
-    found = []
-    for line in read_text(proc / "self/limits").splitlines():
-        for label, used in _RLIMITS:
-            soft = line.removeprefix(label).split()
-            if line.startswith(label) and soft and soft[0].isascii() and soft[0].isdigit():
-                found.append(Bound(f"process limit ({label})", int(soft[0]), status.get(used, 0)))
-    return found
 
 
 def _fields(path: Path) -> dict[str, int]:

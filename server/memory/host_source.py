@@ -94,8 +94,8 @@ class HostSource:
 
     def free_bytes(self) -> int:
         """What is available now under every bound."""
-        available = read_host(self._machine.proc, self._machine.cgroup).available_bytes
-        return max(0, available - self._mapped_bytes())
+        machine = self._machine
+        return read_host(machine.proc, machine.cgroup, self._mapped_bytes()).available_bytes
 
     def used_by_us_bytes(self) -> int:
         """Anonymous and shared resident pages of this process, and weights that are mapped."""

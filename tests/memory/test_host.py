@@ -116,6 +116,15 @@ def test_a_process_limit_binds(host: FakeMachine, label: str, available: int) ->
     assert note == f"process limit ({label}) limits host memory to 200.00 MiB"
 
 
+@pytest.mark.parametrize(("kept_mib", "available"), [(500, 196), (604, 196), (605, 195), (900, 0)])
+def test_files_that_are_kept_are_not_taken_from_a_process_limit_too(
+    host: FakeMachine, kept_mib: int, available: int
+) -> None:
+    host.limits("Max address space", str(200 * MIB))
+    proc, cgroup = host.root / "proc", host.root / "cgroup"
+    assert read_host(proc, cgroup, kept_mib * MIB).available_bytes == available * MIB
+
+
 def test_without_proc_the_total_comes_from_the_system(tmp_path: Path) -> None:
     found = read_host(tmp_path / "proc", tmp_path / "cgroup")
     assert found.total_bytes > 0
