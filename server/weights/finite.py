@@ -12,6 +12,9 @@ from server.weights.header import TensorEntry
 from server.weights.judge import LoadPlan
 from server.weights.pieces import LoadError
 
+# Of this many elements a second copy is held, no more: a tensor on a GPU is looked at whole.
+_PART_NUMEL = 2**22
+
 
 class NotFiniteError(LoadError):
     """A weight was read, and holds what is not a number."""
@@ -20,7 +23,7 @@ class NotFiniteError(LoadError):
 
 
 def not_finite(values: torch.Tensor) -> int:
-    """How many of the values are NaN or infinite.
+    """How many of the values, [n], are NaN or infinite.
 
     A sum is not finite where one term is not, and costs a fraction of looking at each; it may
     also overflow over finite terms, so that what it says is looked at again.
@@ -28,7 +31,7 @@ def not_finite(values: torch.Tensor) -> int:
     if math.isfinite(values.sum()):
         return 0
     # x - x is 0 for a number and NaN for the others; torch.isfinite is many times slower.
-    return int(torch.count_nonzero(values - values))
+    return sum(int(torch.count_nonzero(part - part)) for part in values.split(_PART_NUMEL))
 
 
 class Tally:

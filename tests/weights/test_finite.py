@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from server.memory.host_source import StorageCounter
 from server.weights.finite import not_finite
 from tests.weights.test_load import DTYPES
 
@@ -29,6 +30,15 @@ def test_a_sum_that_overflows_is_none(dtype: torch.dtype) -> None:
     values[9_999] = float("nan")
     values[0] = float("-inf")
     assert not_finite(values) == 2
+
+
+def test_a_second_look_copies_a_part_at_a_time() -> None:
+    values = torch.full((2**24 + 3,), torch.finfo(torch.float16).max, dtype=torch.float16)
+    values[:: 2**22] = float("nan")
+    values[-1] = float("inf")
+    with StorageCounter() as counter:
+        assert not_finite(values) == 6
+    assert counter.peak_bytes < values.nbytes // 2
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
