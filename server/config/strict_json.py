@@ -29,7 +29,7 @@ _LIMIT_DEPTH = 100
 _LIMIT_FAULTS = 20
 _LIMIT_DIGITS = 300  # a longer integer is beyond every float as well
 _DIGITS_ALIKE = bytes.maketrans(b"123456789", b"000000000")
-_NOT_BRACKETS = bytes(sorted(set(range(256)) - set(b"[]{}")))
+_NOT_STRUCTURE = bytes(sorted(set(range(256)) - set(b'[]{}"')))
 _CHUNK_BYTES = 2**20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _NOT_FOUND = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.EINVAL)
@@ -223,8 +223,13 @@ def _integer(text: str) -> int:
 
 
 def _may_nest_deeper(data: bytes) -> bool:
-    """Whether brackets nest deeper than the limit; those inside of texts count as well."""
-    brackets = data.translate(None, _NOT_BRACKETS)
+    """Whether brackets nest deeper than the limit. True also where a text has a bracket or quote.
+
+    A closing bracket in a text would hide a level from the count.
+    """
+    brackets = data.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
+    if b'\\"' in data or b'"' in brackets:
+        return True
     for _ in range(_LIMIT_DEPTH + 1):
         if not brackets:
             return False

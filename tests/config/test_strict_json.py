@@ -138,6 +138,8 @@ def test_no_descriptor_is_left_open(tmp_path: Path) -> None:
         (b"null", "top level is null, an object is needed"),
         (b'{"a": ' + b"[" * 10_000 + b"]" * 10_000 + b"}", "nests deeper than 100 levels"),
         (b'{"a": ' + b"[" * 101 + b"]" * 101 + b"}", "nests deeper than 100 levels"),
+        (b'{"a": ' + b'["]",' * 101 + b"0" + b',"["]' * 101 + b"}", "nests deeper than 100 levels"),
+        (rb'{"a": ' + rb'["\"]\"",' * 101 + b"0" + rb',"\"[\""]' * 101 + b"}", "nests deeper than"),
         (b'{"a": ' + b"9" * 5000 + b"}", "has 5000 digits"),
         (b'{"a": [' + b"1," * 1_000_000 + b"1]}", "values, at most"),
     ],
