@@ -1,7 +1,7 @@
 """Weights as views of their files: nothing is copied, and the files must be left alone.
 
-A file that is cut short under such a view ends the process (SIGBUS), one that is overwritten in
-place changes the weights of a running server; `load.py` copies instead.
+A disk that fails or a file that is cut short under such a view ends the process (SIGBUS), one
+that is overwritten in place changes the weights of a running server; `load.py` copies instead.
 """
 
 import mmap
