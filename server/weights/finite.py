@@ -31,7 +31,8 @@ def not_finite(values: torch.Tensor) -> int:
     if math.isfinite(values.sum()):
         return 0
     # x - x is 0 for a number and NaN for the others; torch.isfinite is many times slower.
-    return sum(int(torch.count_nonzero(part - part)) for part in values.split(_PART_NUMEL))
+    parts = (values[at : at + _PART_NUMEL] for at in range(0, len(values), _PART_NUMEL))
+    return sum(int(torch.count_nonzero(part - part)) for part in parts)
 
 
 class Tally:
