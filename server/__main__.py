@@ -1,8 +1,10 @@
 """`python -m server` and `draftgate`. Flags: `server/cli.py`; the boot: `server/startup.py`."""
 
 import gc
+import os
 import signal
 import sys
+from contextlib import suppress
 
 
 def main() -> int:
@@ -15,12 +17,28 @@ def main() -> int:
     from server.startup import main as boot
 
     try:
-        return boot()
+        code = boot()
+        _end_beside_threads(code)
+        return code
     finally:
         # Python gives signals back to the kernel before it ends; the exit code is decided.
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         gc.freeze()
+
+
+def _end_beside_threads(code: int) -> None:
+    """End the process at once where a thread of a load that was given up is still at work.
+
+    Python ends such a thread when it next comes back from torch, and torch then has the whole
+    process aborted (SIGABRT), whatever its exit code was.
+    """
+    threading = sys.modules.get("threading")  # a refusal may not have imported it
+    if threading is not None and threading.active_count() > 1:
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 if __name__ == "__main__":

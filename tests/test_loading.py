@@ -44,6 +44,22 @@ runpy.run_module("server", run_name="__main__", alter_sys=True)
 """
 
 
+# Starts a boot whose look at the weights hangs inside torch, as it may over mapped files.
+_LOOKING = """
+import os, runpy, sys
+import torch
+from server.weights import finite
+def hangs(values):
+    many = torch.zeros(2**22)
+    os.write(2, b"looking\\n")
+    while True:
+        many.sum()
+finite.not_finite = hangs
+sys.argv = ["server", *sys.argv[1:]]
+runpy.run_module("server", run_name="__main__", alter_sys=True)
+"""
+
+
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path_factory.getbasetemp() / "samples"
@@ -190,6 +206,18 @@ def test_a_signal_ends_a_boot_that_hangs_in_import_and_disk(
     assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
     assert "Traceback" not in rest
     assert time.monotonic() - begin < 20  # the hang alone takes 60 s
+
+
+def test_a_signal_ends_a_load_that_is_at_work_in_torch(cache: Path) -> None:
+    command = [sys.executable, "-c", _LOOKING, *BOOT]
+    with subprocess.Popen(
+        command, env=environment(cache), cwd=cache, stderr=subprocess.PIPE, text=True
+    ) as process:
+        next(line for line in lines_of(process) if line == "looking")
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, rest
+    assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
 
 
 def test_threads_of_torch_are_as_many_after_a_load_as_before() -> None:
