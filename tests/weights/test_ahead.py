@@ -2,7 +2,9 @@
 
 import errno
 import os
+import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -156,3 +158,17 @@ def test_leaving_the_block_stops_the_reading(
         interrupted()
     assert ahead.read_bytes < plan.checkpoint_bytes
     assert (threads(), open_shards()) == (0, 0)
+
+
+def test_python_switches_threads_often_while_reading_and_as_before_afterwards(
+    tmp_path: Path,
+) -> None:
+    before = sys.getswitchinterval()
+    _, one = make_ahead(tmp_path, make_tensors(ODD))
+    with ReadAhead([one]) as ahead:
+        assert sys.getswitchinterval() < before / 10
+        ahead.stop()
+        assert sys.getswitchinterval() == before
+    with suppress(RuntimeError), ReadAhead([one]):
+        raise RuntimeError
+    assert sys.getswitchinterval() == before
