@@ -64,7 +64,7 @@ def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
         ahead.stop()
         # Only now has torch imported what it needs to build: that is runtime, not weights.
         opened.source.settle()
-        runtime_bytes = opened.source.used_by_us_bytes() - ahead.filled_bytes
+        runtime_bytes = max(0, opened.source.used_by_us_bytes() - ahead.filled_bytes)
         if ahead.read_bytes:
             log.console.line(f"read ahead: {gigabytes(ahead.read_bytes)} by the end of the import")
         if opened.placed.options.weights == MAPPED:

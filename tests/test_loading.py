@@ -100,7 +100,6 @@ def test_weights_boot_and_the_ledger_closes(cache: Path, weights: str) -> None:
     ledger = {line["line"]: line for line in report["memory"]["ledger"]}
     for name in ("target weights", "draft weights"):
         assert ledger[name]["billed_bytes"] == ledger[name]["measured_bytes"]
-    assert abs(report["memory"]["unexplained_bytes"]) * 100 < report["memory"]["limit_bytes"]
     assert ledger["runtime"]["measured_bytes"] > 50 * 2**20
     assert "SD507" not in {found["rule"] for found in report["diagnostics"]}
 
@@ -127,6 +126,19 @@ def test_under_a_limit_on_the_process_no_memory_is_reserved_ahead() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
     assert all(one.arena is None for one in ahead.plans.values())
+
+
+@pytest.mark.parametrize(("resident", "runtime"), [(2**30, 2**30 - 1000), (999, 0)])
+def test_what_was_read_ahead_is_not_runtime_which_is_never_negative(
+    monkeypatch: pytest.MonkeyPatch, cache: Path, resident: int, runtime: int
+) -> None:
+    placed, log = place()
+    with loading.read_ahead(placed) as ahead:
+        opened = serve.open_device(placed, log)
+        ahead.stop()
+        ahead.filled_bytes = 1000
+        monkeypatch.setattr(opened.source, "used_by_us_bytes", lambda: resident)
+        assert loading.load(opened, ahead, log).runtime_bytes == runtime
 
 
 def test_a_fault_while_reading_ahead_is_told_as_one_of_the_load(cache: Path) -> None:

@@ -9,17 +9,17 @@ from server.findings import Location, Outcome, outcome_of
 from server.memory.oom import first_line, out_of_memory
 from server.memory.planner import Plan
 from server.memory.profile import zero
-from server.memory.source import MemorySource
+from server.memory.source import MemorySource, Taken
 from server.memory.units import bytes_text
 from server.model.kv import KvPool, PoolShape
 
 
 @dataclass(frozen=True, slots=True)
 class AllocatedPool:
-    """The pool, and by how much the allocator's total grew when it was taken."""
+    """The pool, and what taking it took from the device."""
 
     pool: KvPool
-    taken_bytes: int
+    taken: Taken
 
 
 def allocate_pool(
@@ -29,9 +29,8 @@ def allocate_pool(
     layout = plan.request.layout
     shape = PoolShape(layout.target, layout.draft, plan.num_blocks, layout.block_tokens)
     source.settle()
-    before = source.allocated_bytes()
     try:
-        with source.guard():
+        with source.guard(), source.taken() as taken:
             pool = KvPool.allocate(shape, dtype, source.torch_device)
             # Host memory is taken only when it is written.
             zero(pool)
@@ -39,7 +38,6 @@ def allocate_pool(
         if not out_of_memory(error):
             raise
         return None, _failed(plan, source, error)
-    taken = source.allocated_bytes() - before
     return AllocatedPool(pool, taken), outcome_of("SD509", ())
 
 

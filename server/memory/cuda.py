@@ -14,7 +14,7 @@ from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
 from server.memory.facts import DeviceFacts, DeviceKind, Machine
 from server.memory.nvml import NvmlDevice, read_nvml
-from server.memory.source import Peak
+from server.memory.source import Peak, Taken
 from server.memory.units import bytes_text
 
 
@@ -23,6 +23,8 @@ class CudaSource:
 
     `facts.own_bytes` is what the context cost, as far as NVML could tell.
     """
+
+    noise_bytes = 0  # the driver counts exactly
 
     def __init__(self, facts: DeviceFacts) -> None:
         """Take the current figures as the start. Raises torch's errors."""
@@ -46,9 +48,13 @@ class CudaSource:
         other = max(0, left - (reserved - self._start_reserved_bytes))
         return self.facts.own_bytes + other + reserved
 
-    def allocated_bytes(self) -> int:
-        """What torch's allocator has handed out, rounded up as it rounds."""
-        return torch.cuda.memory_allocated(self.torch_device)
+    @contextmanager
+    def taken(self) -> Iterator[Taken]:
+        """The growth of what torch's allocator has handed out, rounded up as it rounds."""
+        found = Taken()
+        start_bytes = torch.cuda.memory_allocated(self.torch_device)
+        yield found
+        found.allocated_bytes = torch.cuda.memory_allocated(self.torch_device) - start_bytes
 
     def settle(self) -> None:
         """Collect garbage and give torch's cached memory back."""

@@ -1,4 +1,4 @@
-"""Host memory as a memory source: resident pages, and two views of a step's peak."""
+"""Host memory as a memory source: what torch allocates, and resident pages as a second view."""
 
 import ctypes
 import gc
@@ -22,10 +22,10 @@ from server.memory.host import (
     resident_bytes,
     resident_set_bytes,
 )
-from server.memory.source import Peak
+from server.memory.source import Peak, Taken
 
-# What the resident size moves by on its own: heaps that the C library keeps per thread, and
-# huge pages. Below this it says nothing about a step.
+# What the resident size moves by on its own: heaps that the C library keeps per thread or gives
+# back late, and huge pages. Below this it says nothing about a step or about a pool.
 RESIDENT_NOISE_BYTES = 64 * 2**20
 
 
@@ -78,6 +78,8 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
 class HostSource:
     """The host. `facts` are those of `host_facts`; `machine` says where the kernel is asked."""
 
+    noise_bytes = RESIDENT_NOISE_BYTES
+
     def __init__(self, facts: DeviceFacts, machine: Machine) -> None:
         """Nothing is opened: the host is always there."""
         self.facts = facts
@@ -106,9 +108,19 @@ class HostSource:
             return 0
         return max(0, file_bytes(self._machine.proc) - self._files_before_bytes)
 
-    def allocated_bytes(self) -> int:
-        """The resident pages: the C library does not tell its allocations apart."""
-        return self.used_by_us_bytes()
+    @contextmanager
+    def taken(self) -> Iterator[Taken]:
+        """Storages that torch created and that still live, and the growth of resident pages.
+
+        The first is exact. The second moves by its noise, and is the kernel's word for it that
+        the memory is there.
+        """
+        found = Taken()
+        start_bytes = resident_bytes(self._machine.proc)
+        with StorageCounter() as counter:
+            yield found
+        found.allocated_bytes = counter.live_bytes
+        found.held_bytes = resident_bytes(self._machine.proc) - start_bytes
 
     def settle(self) -> None:
         """Collect garbage, and have the C library return what it keeps for later."""

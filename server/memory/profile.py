@@ -91,15 +91,15 @@ def profile(
 ) -> tuple[Profile | None, Outcome]:
     """Run every phase once for warm-up and once measured, over a small pool of its own.
 
-    None comes with SD504. When others move more than `margin_bytes` meanwhile, it is measured
-    once more (SD512). Any other exception passes through.
+    None comes with SD504. When others move more than `margin_bytes` meanwhile, and more than
+    the source's noise, it is measured once more (SD512). Any other exception passes through.
     """
     moved: list[Finding] = []
     if refusal := _hopeless(source, models, work.shape):
         return None, outcome_of("SD504", (refusal,))
     try:
         found, moved_bytes = _attempt(source, models, work)
-        if abs(moved_bytes) > margin_bytes:
+        if abs(moved_bytes) > max(margin_bytes, source.noise_bytes):
             moved.append(_moved(moved_bytes))
             found, _ = _attempt(source, models, work)
     except StepOutOfMemory as error:

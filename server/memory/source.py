@@ -25,6 +25,18 @@ class Peak:
         return max(0, *self.views.values()) if self.views else 0
 
 
+@dataclass(slots=True)
+class Taken:
+    """What a block took and kept, filled in when the block ends.
+
+    `allocated_bytes`: what torch's allocator handed out. `held_bytes`: by how much more the
+    kernel says this process holds, within the source's noise; None where there is no such view.
+    """
+
+    allocated_bytes: int = 0
+    held_bytes: int | None = None
+
+
 class MemorySource(Protocol):
     """One opened device. All sizes are bytes."""
 
@@ -42,8 +54,12 @@ class MemorySource(Protocol):
     def used_by_us_bytes(self) -> int:
         """What this process holds of the device now."""
 
-    def allocated_bytes(self) -> int:
-        """What the allocator has handed out to us now, without its cache."""
+    @property
+    def noise_bytes(self) -> int:
+        """What `used_by_us_bytes` moves by on its own; smaller differences say nothing."""
+
+    def taken(self) -> AbstractContextManager[Taken]:
+        """Measure what is taken within the block and still held at its end."""
 
     def settle(self) -> None:
         """Give back what is cached but not used, so that the figures mean something."""

@@ -16,7 +16,7 @@ from server.memory.facts import DeviceFacts, DeviceKind
 from server.memory.kv_layout import KvLayout
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
-from server.memory.source import Peak
+from server.memory.source import Peak, Taken
 from server.options import Options
 from tests.geometry import QWEN3_8B
 
@@ -120,8 +120,12 @@ def status(outcome: Outcome, rule: str) -> CheckStatus:
 class FixedSource:
     """A memory source whose integers are given. `free` and `used` are read off in order.
 
-    The last value of a sequence repeats.
+    The last value of a sequence repeats. `not_held`: bytes of what is taken that the kernel
+    does not see.
     """
+
+    noise_bytes = 0
+    not_held = 0
 
     def __init__(
         self, facts: DeviceFacts, free: list[int], used: list[int], growth: tuple[int, ...] = (0,)
@@ -140,8 +144,12 @@ class FixedSource:
     def used_by_us_bytes(self) -> int:
         return _next(self._used)
 
-    def allocated_bytes(self) -> int:
-        return self.used_by_us_bytes()
+    @contextmanager
+    def taken(self) -> Iterator[Taken]:
+        found, start_bytes = Taken(), self.used_by_us_bytes()
+        yield found
+        found.allocated_bytes = self.used_by_us_bytes() - start_bytes
+        found.held_bytes = found.allocated_bytes - self.not_held
 
     def settle(self) -> None:
         pass

@@ -1,6 +1,7 @@
 """The profile on tiny real models, and what happens when a step fails."""
 # ruff: noqa: ANN401  (fields of any type are changed by name)
 
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -164,13 +165,15 @@ def test_out_of_memory_in_the_measured_run_names_that_run() -> None:
 
 def test_the_small_pool_is_gone_after_the_profile() -> None:
     models, layout = make_models()
-    source = make_host()
-    source.settle()
-    before = source.used_by_us_bytes()
-    shape = replace(SHAPE, max_model_len=4096)
-    large = replace(layout, block_tokens=1024)  # 9 blocks: 26 MiB
-    profile(source, models, Workload(large, shape, allocating(1, 1)), MARGIN)
-    assert source.used_by_us_bytes() - before < 16 * MIB
+    storages: list[weakref.ref[torch.UntypedStorage]] = []
+
+    def run(_target: object, _drafter: object, pool: KvPool, _shape: StepShape) -> None:
+        assert pool.draft is not None
+        storages.extend(weakref.ref(t.untyped_storage()) for t in (pool.target, pool.draft))
+
+    profile(make_host(), models, Workload(layout, SHAPE, run), MARGIN)
+    assert len(storages) == 2 * 4  # two phases, each run twice
+    assert {storage() for storage in storages} == {None}
 
 
 def test_what_stays_after_the_first_steps_is_runtime() -> None:
@@ -205,6 +208,17 @@ def test_sd512_others_that_move_more_than_the_margin_are_noted_and_it_is_repeate
     assert found is not None
     assert found.free_bytes == smaller * MIB
     assert found.activation_bytes == (2 if expected else 1)
+
+
+@pytest.mark.parametrize(("noise_mib", "expected"), [(19, ["SD512"]), (20, [])])
+def test_sd512_says_nothing_of_what_is_within_the_noise(
+    noise_mib: int, expected: list[str]
+) -> None:
+    models, layout = make_models()
+    source = fixed(free=[n * MIB for n in (100, 100, 100, 80, 80)])
+    source.noise_bytes = noise_mib * MIB
+    work = Workload(layout, SHAPE, allocating(1, 1))
+    assert rules(profile(source, models, work, 0)[1]) == expected
 
 
 def test_the_limits_of_a_run_become_the_largest_step() -> None:
