@@ -3,7 +3,6 @@
 import os
 import warnings
 from dataclasses import replace
-from types import ModuleType
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
@@ -16,15 +15,17 @@ def open_device(
 ) -> tuple[MemorySource | None, Outcome]:
     """A memory source for the device, its `facts` completed; None comes only with an error.
 
-    SD607 when torch cannot be used, SD601 when it sees no such device. An undecided device
-    becomes CUDA where torch sees it, else the host.
+    SD607 when torch or safetensors cannot be used, SD601 when torch sees no such device. An
+    undecided device becomes CUDA where torch sees it, else the host.
     """
     machine = machine or Machine()
-    try:
-        torch = _import_torch()
-        torch.empty(0)  # any folder of that name can be imported, and holds no torch
-    except Exception as error:  # whatever a broken build raises
-        return None, _unusable(f"torch cannot be imported: {_told(error)}")
+    for name, load in (("torch", _import_torch), ("safetensors", _import_safetensors)):
+        try:
+            load()
+        except Exception as error:  # whatever a broken build raises
+            return None, _unusable(name, f"{name} cannot be imported: {_told(error)}")
+    import torch
+
     if facts.kind is DeviceKind.CPU:
         return _host(facts, machine)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -38,7 +39,7 @@ def open_device(
     return None, outcome_of("SD601", (no_device(f"cuda:{facts.index}", why, where),))
 
 
-def _import_torch() -> ModuleType:
+def _import_torch() -> None:
     """Torch, without its remark that numpy is not there: this server does not use numpy."""
     # Threads that spin while they wait take a shared host's cores from one another: a boot beside
     # one busy process took several times as long.
@@ -46,8 +47,11 @@ def _import_torch() -> ModuleType:
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
         import torch
+    torch.empty(0)  # any folder of that name can be imported, and holds no torch
 
-    return torch
+
+def _import_safetensors() -> None:
+    from safetensors import safe_open  # noqa: F401  (the load asks it about every file)
 
 
 def _host(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource, Outcome]:
@@ -68,12 +72,12 @@ def _cuda(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource | None, Ou
     try:
         source, outcome = open_cuda(facts, machine)
     except RuntimeError as error:
-        return None, _unusable(f"cuda:{facts.index} cannot be opened: {_line(error)}")
+        return None, _unusable("torch", f"cuda:{facts.index} cannot be opened: {_line(error)}")
     return source, outcome_of("SD607", ()) + outcome
 
 
-def _unusable(message: str) -> Outcome:
-    where = Location("torch", has_value=False)
+def _unusable(package: str, message: str) -> Outcome:
+    where = Location(package, has_value=False)
     return outcome_of("SD607", (finding("SD607", message, where),))
 
 

@@ -62,9 +62,10 @@ RULES = (
     Rule(
         id="SD607",
         name="torch-unusable",
-        summary="torch can be imported and can use the device",
-        why="the load and everything after it needs torch",
-        fix="install a torch build that fits this machine's driver, or use --device cpu",
+        summary="torch and safetensors can be imported, and torch can use the device",
+        why="the load and everything after it needs them",
+        fix="install this server's packages again, with a torch build that fits this machine's "
+        "driver, or use --device cpu",
         source="https://pytorch.org/get-started/locally/",
         exit_code=ExitCode.UNAVAILABLE,
     ),

@@ -1,0 +1,81 @@
+"""Faults that come while the boot is at work: signals, and files that change under it."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.faults.fault import Fault
+from tests.faults.place import Place
+
+# In the order of server/startup.py.
+PHASES = (
+    *("draft config", "servable", "target config", "tensor headers", "device", "torch", "load"),
+    *("profile", "KV pool", "self-test", "ledger"),
+)
+Prepare = Callable[[Place], None]
+_SHARD = "model-00002-of-00003.safetensors"
+
+
+def signalled(phase: str, *numbers: signal.Signals) -> Prepare:
+    """Signals while one phase is at work."""
+
+    def act(process: subprocess.Popen[str]) -> None:
+        for number in numbers:
+            process.send_signal(number)
+
+    def prepare(place: Place) -> None:
+        place.use("--verbose")
+        place.in_phase(phase, act)
+
+    return prepare
+
+
+def changed(phase: str, change: Callable[[Path], None]) -> Prepare:
+    """A shard of the target changes while one phase is at work."""
+    return lambda place: place.in_phase(phase, lambda _: change(place.target / _SHARD))
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _replaced(path: Path) -> None:
+    copy = path.with_name("copy")
+    copy.write_bytes(path.read_bytes())
+    copy.rename(path)
+
+
+def _written(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(-2, os.SEEK_END)
+        file.write(b"\x00\x00")
+
+
+def _clock(place: Place) -> None:
+    place.module(
+        "sitecustomize",
+        "import itertools, time\nyears = itertools.count(0, -10**8)\n"
+        "time.time = lambda: next(years) * 1.0\n",
+    )
+
+
+MOMENTS = (
+    *(
+        Fault(f"SIGTERM in phase {phase}", signalled(phase, signal.SIGTERM), 143, phase)
+        for phase in PHASES
+    ),
+    Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130, "load"),
+    Fault("SIGHUP during the load", signalled("load", signal.SIGHUP), 129, "load"),
+    Fault("SIGTERM three times",
+          signalled("load", *[signal.SIGTERM] * 3), 143, "load"),
+    Fault("a shard cut short before the load", changed("device", _cut), 65, "error[SD415]"),
+    Fault("a shard replaced before the load", changed("device", _replaced), 65, "[SD415]"),
+    Fault("a shard written before the load", changed("device", _written), 65, "error[SD415]"),
+    Fault("a shard removed before the load", changed("device", os.unlink), 65, "error[SD415]"),
+    Fault("a shard cut short during the load", changed("load", _cut), 65, "error[SD415]"),
+    Fault("a shard written during the load", changed("load", _written), 65, "error[SD415]"),
+    Fault("a shard cut short after the load", changed("profile", _cut), 0, "accepted: "),
+    Fault("a clock that jumps back", _clock, 0, "accepted: "),
+)  # fmt: skip
