@@ -118,43 +118,58 @@ class Place:
 
         self.during = during
 
+    def close(self) -> None:
+        """Undo what outlives the boot."""
+        for stream in (self.stdout, self.stderr):
+            if not isinstance(stream, int):
+                stream.close()
+        for step in self.after:
+            step()
+
 
 def run_in(root: Path, prepare: Callable[[Place], None], samples: Path) -> Came:
     """Prepare a place below `root`, boot there, and look at what is left."""
     place = _make_place(root, samples)
     prepare(place)
-    files = _files(root)
+    files = files_below(root)
+    came = run_program([*place.program, *place.argv], place.env, root, place)
+    return came._replace(left_files=(*sorted(files_below(root) - files), *came.left_files))
+
+
+def run_program(
+    arguments: list[str], env: Mapping[str, str], folder: Path, place: Place | None = None
+) -> Came:
+    """Run Python in a session of its own. `left_files` are of shared memory alone.
+
+    The time is counted from the moment of the fault, where `place` has one during the boot.
+    """
     begin = time.monotonic()
+    steps = place.before if place else []
     process = subprocess.Popen(
-        [sys.executable, *place.program, *place.argv],
-        env=place.env,
-        cwd=root,
+        [sys.executable, *arguments],
+        env=env,
+        cwd=folder,
         stdin=subprocess.DEVNULL,
-        stdout=place.stdout,
-        stderr=place.stderr,
+        stdout=place.stdout if place else subprocess.PIPE,
+        stderr=place.stderr if place else subprocess.PIPE,
         text=True,
         errors="replace",
         start_new_session=True,
-        preexec_fn=(lambda: [step() for step in place.before]) if place.before else None,
+        preexec_fn=(lambda: [step() for step in steps]) if steps else None,
     )
     try:
-        if place.during is not None:
+        if place and place.during:
             place.during(process)
         stdout, stderr = process.communicate(timeout=PATIENCE_S)
-        seconds = time.monotonic() - (place.acted_s or begin)
+        seconds = time.monotonic() - ((place and place.acted_s) or begin)
     finally:
         process.kill()
         process.wait()
-        for stream in (place.stdout, place.stderr):
-            if not isinstance(stream, int):
-                stream.close()
-        for step in place.after:
-            step()
-    left = sorted(_files(root) - files)
-    left += map(str, Path("/dev/shm").glob(f"*{process.pid}*"))
-    return Came(
-        process.returncode, stdout or "", stderr or "", seconds, tuple(left), _orphans(process.pid)
-    )
+        if place:
+            place.close()
+    left = tuple(map(str, Path("/dev/shm").glob(f"*{process.pid}*")))
+    code = process.returncode
+    return Came(code, stdout or "", stderr or "", seconds, left, _orphans(process.pid))
 
 
 def _make_place(root: Path, samples: Path) -> Place:
@@ -167,7 +182,7 @@ def _make_place(root: Path, samples: Path) -> Place:
     return Place(root, argv, dict(env))
 
 
-def _files(root: Path) -> set[str]:
+def files_below(root: Path) -> set[str]:
     """Everything below the place."""
     found: set[str] = set()
     for folder, names, files in os.walk(root):
