@@ -4,6 +4,7 @@ The fraction is of CUDA's total, which is 0.4 to 0.9 GiB below NVML's on usual c
 """
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -12,8 +13,8 @@ import torch
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
-from server.memory.facts import DeviceFacts, DeviceKind, Machine
-from server.memory.nvml import NvmlDevice, read_nvml
+from server.memory.facts import DeviceFacts, DeviceKind, Machine, nvml_notes
+from server.memory.nvml import NvmlDevice, Tenant, read_nvml
 from server.memory.source import Peak, Taken
 from server.memory.units import bytes_text
 
@@ -100,16 +101,30 @@ def open_cuda(facts: DeviceFacts, machine: Machine) -> tuple[CudaSource, Outcome
         own_bytes=context_bytes,
         exact=True,
         uuid=uuid or None,
-        tenants=nvml.tenants if nvml else (),
-        notes=(*facts.notes, *_notes(nvml, total_bytes, context_bytes)),
+        tenants=_others(facts, nvml),
+        notes=tuple(dict.fromkeys((*facts.notes, *_notes(nvml, total_bytes, context_bytes)))),
     )
     return CudaSource(opened), outcome
 
 
 def _same_device(machine: Machine, uuid: str) -> NvmlDevice | None:
     """NVML's entry for the device that CUDA opened."""
-    devices = read_nvml(machine.nvml).devices or ()
-    return next((d for d in devices if uuid and _bare(d.uuid or "") == uuid), None)
+    devices = read_nvml(machine.nvml, machine.nvml_limit_s).devices or ()
+    known = (*devices, *(part for device in devices for part in device.slices))
+    return next((d for d in known if uuid and _bare(d.uuid or "") == uuid), None)
+
+
+def _others(before: DeviceFacts, nvml: NvmlDevice | None) -> tuple[Tenant, ...]:
+    """The other users of the device: not this process, whose context is open by now.
+
+    NVML gives the host's process ids. In a container ours is another one there, and is known as
+    the only one that came with the context.
+    """
+    users = (nvml.tenants if nvml else None) or ()
+    known = {tenant.host_pid for tenant in before.tenants}
+    came = [tenant.host_pid for tenant in users if tenant.host_pid not in known]
+    ours = {os.getpid(), *(came if before.uuid and len(came) == 1 else ())}
+    return tuple(tenant for tenant in users if tenant.host_pid not in ours)
 
 
 def _identity(facts: DeviceFacts, uuid: str, name: str) -> Outcome:
@@ -138,10 +153,12 @@ def _notes(nvml: NvmlDevice | None, total_bytes: int, context_bytes: int) -> tup
         if context_bytes
         else "CUDA context: not separable, so it is not billed"
     )
-    if nvml is None or nvml.total_bytes is None:
+    if nvml is None:
         return (context,)
+    if nvml.total_bytes is None:
+        return (context, *nvml_notes(nvml))
     totals = f"total: CUDA {bytes_text(total_bytes)}, NVML {bytes_text(nvml.total_bytes)}"
-    return (context, totals)
+    return (context, totals, *nvml_notes(nvml))
 
 
 def _bare(uuid: str) -> str:

@@ -10,8 +10,11 @@ from typing import Any
 from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, outcome_of
 from server.memory.host import CGROUP, PROC, read_host, resident_bytes
-from server.memory.nvml import NvmlDevice, NvmlReading, Tenant, read_nvml
+from server.memory.nvml import LIMIT_S, NvmlDevice, NvmlReading, Tenant, read_nvml
+from server.memory.units import bytes_text
 from server.memory.visible import VARIABLE, hides_all, visible_devices
+
+_LISTED = 8
 
 _ORDINAL = re.compile("[0-9]{0,3}")
 
@@ -54,15 +57,22 @@ class DeviceFacts:
         place = f"{self.kind}:{self.index}" if self.kind is DeviceKind.CUDA else str(self.kind)
         return f"{place} {self.name}"
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """One line each for the report: why this device, what is odd of it, who else is there."""
+        users = (_told_users(self.tenants),) if self.tenants else ()
+        return (f"why this device: {self.reason}", *self.notes, *users)
+
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where facts are read. `nvml` stands in for the pynvml module."""
+    """Where facts are read. `nvml` stands in for the pynvml module; it has `nvml_limit_s`."""
 
     proc: Path = PROC
     cgroup: Path = CGROUP
     dev: Path = Path("/dev")
     nvml: Any = None
+    nvml_limit_s: float = LIMIT_S
 
     def has_gpu_node(self) -> bool:
         """True when the kernel offers a GPU of any kind that torch could use."""
@@ -82,7 +92,7 @@ def find_device(
         return host_facts(machine, "asked for"), outcome_of("SD601", ())
     if kind not in ("auto", "cuda") or not _ORDINAL.fullmatch(ordinal):
         return _absent(device, "it is none of auto, cpu, cuda, cuda:N")
-    reading = read_nvml(machine.nvml)
+    reading = read_nvml(machine.nvml, machine.nvml_limit_s)
     notes = outcome_of("SD603", _nvml_notes(reading))
     index = int(ordinal or "0")
     facts, why = _cuda(machine, environ, reading, index)
@@ -122,7 +132,8 @@ def _cuda(
     visible = visible_devices(environ, reading.devices)
     if index >= len(visible):
         have = f"NVML lists {len(reading.devices)} GPUs, {len(visible)} of them visible"
-        return None, have
+        asked = environ.get(VARIABLE)
+        return None, have if asked is None else f"{have} ({VARIABLE}={asked[:80]})"
     return _gpu_facts(index, visible[index]), ""
 
 
@@ -139,7 +150,6 @@ def _gpu_facts(index: int, candidates: tuple[NvmlDevice, ...]) -> DeviceFacts:
     """What holds for every candidate: figures are the largest, so that they stay upper bounds."""
     if len(candidates) == 1:
         only = candidates[0]
-        notes = ("MIG is on: the memory figures come from CUDA",) if only.mig else ()
         return DeviceFacts(
             kind=DeviceKind.CUDA,
             name=only.name,
@@ -147,19 +157,52 @@ def _gpu_facts(index: int, candidates: tuple[NvmlDevice, ...]) -> DeviceFacts:
             index=index,
             total_bytes=only.total_bytes,
             free_bytes=only.free_bytes,
-            uuid=only.uuid,
-            tenants=only.tenants,
-            notes=notes,
+            uuid=None if only.parent else only.uuid,  # CUDA may give a slice its parent's
+            tenants=only.tenants or (),
+            notes=nvml_notes(only),
         )
+    unknown = "which GPU this is, CUDA will say: it orders GPUs by speed, NVML by bus"
+    unlisted = "a MIG slice that NVML does not list: the memory figures come from CUDA"
     return DeviceFacts(
         kind=DeviceKind.CUDA,
         name="GPU",
-        reason="NVML lists it",
+        reason="NVML lists it" if candidates else f"{VARIABLE} names it",
         index=index,
         total_bytes=_largest([c.total_bytes for c in candidates]),
         free_bytes=_largest([c.free_bytes for c in candidates]),
-        notes=("which GPU this is, CUDA will say: it orders GPUs by speed, NVML by bus",),
+        notes=(unknown if candidates else unlisted,),
     )
+
+
+def nvml_notes(device: NvmlDevice) -> tuple[str, ...]:
+    """What NVML says of a device, and what it does not."""
+    notes = []
+    if device.parent:
+        notes.append(f"a MIG slice of {device.parent}")
+    if device.mig:
+        notes.append("MIG is on: the memory figures come from CUDA")
+    elif device.total_bytes is None:
+        notes.append(f"NVML has no memory figures ({device.fault}): they come from CUDA")
+    if device.reserved_bytes:
+        notes.append(f"the driver keeps {bytes_text(device.reserved_bytes)} of the total")
+    if device.tenants is None:
+        notes.append("other processes: NVML does not tell")
+    return tuple(notes)
+
+
+def _told_users(tenants: tuple[Tenant, ...]) -> str:
+    """The other users of a device, the largest first; many are counted, not listed."""
+    known = sum(tenant.used_bytes or 0 for tenant in tenants)
+    largest = sorted(tenants, key=lambda tenant: -(tenant.used_bytes or 0))
+    told = [f"{tenant.label} {_held(tenant.used_bytes)}" for tenant in largest[:_LISTED]]
+    if len(tenants) > _LISTED:
+        told.append(f"and {len(tenants) - _LISTED} more")
+    count = "1 other process holds" if len(tenants) == 1 else f"{len(tenants)} others hold"
+    return f"{count} memory of this device, {bytes_text(known)} as NVML tells: {', '.join(told)}"
+
+
+def _held(used_bytes: int | None) -> str:
+    return "an unknown size" if used_bytes is None else bytes_text(used_bytes)
 
 
 def _largest(sizes: list[int | None]) -> int | None:

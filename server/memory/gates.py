@@ -121,7 +121,6 @@ def plan_request(need: Need, options: Options, rank: Rank, max_num_seqs: int | N
 def memory_facts(case: Case, found: Plan | Shortfall) -> MemoryFacts:
     """The ledger as it is reported."""
     facts = case.facts
-    tenants = f"{len(facts.tenants)} processes hold memory of this device, says NVML"
     return MemoryFacts(
         device=facts.label,
         total_bytes=facts.total_bytes or 0,
@@ -129,11 +128,7 @@ def memory_facts(case: Case, found: Plan | Shortfall) -> MemoryFacts:
         utilization=fraction_text(case.options.gpu_memory_utilization),
         ledger=found.ledger,
         kv=found.kv if isinstance(found, Plan) else None,
-        notes=(
-            f"why this device: {facts.reason}",
-            *facts.notes,
-            *((tenants,) if facts.tenants else ()),
-        ),
+        notes=facts.remarks,
     )
 
 

@@ -119,6 +119,6 @@ def _fix(case: Case, found: tuple[Suggestion, ...]) -> str:
 def _tenants(facts: DeviceFacts) -> tuple[Location, ...]:
     """The other users of the device, as the driver tells them."""
     return tuple(
-        Location("tenant", value=tenant.used_bytes, source=f"host pid {tenant.host_pid}, in bytes")
+        Location("tenant", value=tenant.used_bytes, source=f"{tenant.label}, in bytes")
         for tenant in facts.tenants
     )

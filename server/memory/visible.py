@@ -1,14 +1,20 @@
 """CUDA_VISIBLE_DEVICES, as far as it can be resolved without CUDA. Standard library only.
 
-Entries are integers, UUIDs (also shortened) or MIG UUIDs. An invalid entry hides every later
-one, as CUDA does it. Nothing here is taken for certain: CUDA confirms it by UUID later.
+Entries are integers, UUIDs (also shortened) or MIG UUIDs; the first decides which. An invalid
+entry hides every later one, an entry given twice hides all, and of "1x" the 1 counts: so do CUDA
+and torch (pytorch/pytorch torch/cuda/__init__.py, _parse_visible_devices). Nothing here is taken
+for certain: CUDA confirms it by UUID later.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 from server.memory.nvml import NvmlDevice
 
 VARIABLE = "CUDA_VISIBLE_DEVICES"
+
+_GPU, _MIG = "GPU-", "MIG-"
+_NUMBER = re.compile(r"\+?([0-9]{1,5})(?![0-9])")
 
 
 def hides_all(environ: Mapping[str, str]) -> bool:
@@ -26,38 +32,51 @@ def visible_devices(
     """The devices that CUDA will show, in its order: for each, the NVML devices it may be.
 
     Several where only CUDA knows: it counts the fastest device first, NVML by PCI bus. None at
-    all for a MIG slice, which NVML lists under its parent.
+    all for a MIG slice that NVML does not list.
     """
-    value = environ.get(VARIABLE)
-    entries = value.split(",") if value is not None else [str(d.index) for d in devices]
-    found: list[tuple[NvmlDevice, ...]] = []
+    everything = ",".join(str(device.index) for device in devices)
+    entries = [entry.strip() for entry in environ.get(VARIABLE, everything).split(",")]
+    kind = next((kind for kind in (_GPU, _MIG) if entries[0].startswith(kind)), "")
+    found: dict[object, tuple[NvmlDevice, ...]] = {}
     for entry in entries:
-        resolved = _resolve(entry.strip(), environ, devices)
+        resolved = _resolve(entry, kind, environ, devices) if entry.startswith(kind) else None
         if resolved is None:
             break
-        found.append(resolved)
-    return tuple(found)
+        known, candidates = resolved
+        if known in found:
+            return ()
+        found[known] = candidates
+    return tuple(found.values())
 
 
 def _resolve(
-    entry: str, environ: Mapping[str, str], devices: Sequence[NvmlDevice]
-) -> tuple[NvmlDevice, ...] | None:
-    """The device that `entry` names, or None when it is invalid."""
-    if entry.startswith("MIG-"):
-        return ()
-    if entry.isascii() and entry.isdigit() and len(entry) < 6:
-        return _by_index(int(entry), environ, devices)
-    if not entry.startswith("GPU-"):
+    entry: str, kind: str, environ: Mapping[str, str], devices: Sequence[NvmlDevice]
+) -> tuple[object, tuple[NvmlDevice, ...]] | None:
+    """What `entry` names, however it is spelt, and the devices it may be; None when invalid."""
+    if kind == _MIG:
+        same = _by_uuid(entry, [part for device in devices for part in device.slices])
+        return entry, same if len(same) == 1 else ()
+    if kind == _GPU:
+        same = _by_uuid(entry, devices)
+        return (same[0].index, same) if len(same) == 1 else None
+    number = _NUMBER.match(entry)
+    if number is None or int(number[1]) >= len(devices):
         return None
-    same = tuple(d for d in devices if d.uuid is not None and d.uuid.startswith(entry))
-    return same if len(same) == 1 else None
+    return int(number[1]), _by_index(int(number[1]), environ, devices)
+
+
+def _by_uuid(start: str, devices: Iterable[NvmlDevice]) -> tuple[NvmlDevice, ...]:
+    return tuple(d for d in devices if d.uuid is not None and d.uuid.startswith(start))
 
 
 def _by_index(
     index: int, environ: Mapping[str, str], devices: Sequence[NvmlDevice]
-) -> tuple[NvmlDevice, ...] | None:
-    if index >= len(devices):
-        return None
-    if environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+) -> tuple[NvmlDevice, ...]:
+    """One device where CUDA counts as NVML does.
+
+    A GPU that NVML cannot name may be missing for CUDA, and then every later number is another.
+    """
+    in_order = environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
+    if in_order and all(device.uuid is not None for device in devices):
         return (devices[index],)
     return tuple(devices)

@@ -2,6 +2,7 @@
 # ruff: noqa: ANN401  (fields of any type are changed by name)
 
 import builtins
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -12,6 +13,7 @@ import torch
 
 from server.memory.device import open_device
 from server.memory.facts import DeviceKind
+from server.memory.nvml import Tenant
 from server.memory.source import others_bytes
 from tests.memory.fake_machine import MIB, FakeMachine, fake_gpu, fake_nvml
 from tests.memory.make import errors, make_facts, only, rules
@@ -110,7 +112,8 @@ def test_sd601_an_index_that_torch_does_not_see(
 
 
 def test_cudas_total_is_taken_and_the_context_is_ours(host: FakeMachine, cuda: FakeCuda) -> None:
-    source, outcome = open_device(before_cuda(), host.machine(nvml(free_mib=72)))
+    before = before_cuda(tenants=(Tenant(4711, 5 * MIB),))
+    source, outcome = open_device(before, host.machine(nvml(free_mib=72)))
     assert source is not None
     assert rules(outcome) == []
     facts = source.facts
@@ -118,6 +121,36 @@ def test_cudas_total_is_taken_and_the_context_is_ours(host: FakeMachine, cuda: F
     assert (facts.exact, facts.name) == (True, "Fake")
     assert facts.notes == ("CUDA context: 3.00 MiB", "total: CUDA 79.00 MiB, NVML 80.00 MiB")
     assert facts.tenants[0].host_pid == 4711
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "others"),
+    [
+        ([], [os.getpid()], []),
+        ([4711], [4711, os.getpid()], [4711]),
+        # In a container NVML gives this process another id: that of the host.
+        ([4711], [4711, 99], [4711]),
+        ([4711], [99], []),
+        # Two came: which of them is ours is not known, and both are told.
+        ([], [98, 99], [98, 99]),
+    ],
+)
+def test_this_process_is_not_one_of_the_others(
+    host: FakeMachine, cuda: FakeCuda, before: list[int], after: list[int], others: list[int]
+) -> None:
+    known = tuple(Tenant(pid, MIB) for pid in before)
+    gpu = fake_gpu(f"GPU-{UUID}", 80 * MIB, 72 * MIB, tenants=[(pid, MIB) for pid in after])
+    source, _ = open_device(before_cuda(tenants=known), host.machine(fake_nvml([gpu])))
+    assert source is not None
+    assert [tenant.host_pid for tenant in source.facts.tenants] == others
+
+
+def test_without_figures_of_before_every_other_id_is_told(
+    host: FakeMachine, cuda: FakeCuda
+) -> None:
+    source, _ = open_device(before_cuda(uuid=None), host.machine(nvml(free_mib=72)))
+    assert source is not None
+    assert [tenant.host_pid for tenant in source.facts.tenants] == [4711]
 
 
 def test_sd602_another_device_drops_nvmls_figures(host: FakeMachine, cuda: FakeCuda) -> None:
