@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from server.config.geometry import KvGeometry, kv_geometry
+from server.config.pair import Asked, judge_pair
 from server.config.tensors import ExpectedTensor
 from server.memory.bill import Charges, Rank, limit_bytes
 from server.memory.kv_layout import KvLayout
@@ -21,14 +22,16 @@ from server.memory.shard import (
     shard_geometry,
     valid_ranks,
 )
-from server.memory.suggest import calmer
+from server.memory.suggest import busy, calmer
 from server.weights.layout import draft_layout, target_layout
+from tests.config.pairs import make_pair
 from tests.memory.make import (
     ALONE,
     DRAFT_BF16,
     GIB,
     PAIR,
     TARGET_BF16,
+    errors,
     make_draft,
     make_facts,
     make_options,
@@ -55,6 +58,10 @@ FULL = Charges(
 def sharded(layout: KvLayout, ranks: int) -> KvLayout:
     draft = shard_geometry(layout.draft, ranks) if layout.draft else None
     return replace(layout, target=shard_geometry(layout.target, ranks), draft=draft)
+
+
+def parts(layout: KvLayout) -> tuple[int, int]:
+    return layout.target.bytes_per_token, layout.draft_bytes_per_token
 
 
 def with_draft(**changes: int) -> KvLayout:
@@ -110,10 +117,18 @@ def full_plan_numbers() -> tuple[int, ...]:
 
 
 def busy_utilization() -> str:
-    rank = Rank(85_899_345_920, Charges(), 68 * GIB)
-    found = calmer(make_request(PAIR, 0, 40_944, utilization=Fraction("0.9"), ranks=(rank,)))
+    rank = Rank(85_899_345_920, FULL, 68 * GIB)
+    request = make_request(PAIR, 0, 40_944, utilization=Fraction("0.9"), ranks=(rank,))
+    assert busy(request)
+    found = calmer(request)
     assert found is not None
     return found.value
+
+
+def refused_lengths() -> list[list[str]]:
+    """What is refused at 40,960 and at 40,944, the limit that the draft's last block leaves."""
+    asked = (Asked(max_model_len=length) for length in (40_960, 40_944))
+    return [errors(judge_pair(make_pair(asked=ask))) for ask in asked]
 
 
 def four_ranks() -> tuple[int, int, int, int]:
@@ -141,6 +156,7 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("1 draft", DRAFT_BF16.bytes_per_token, 20_480),
     ("1 both", PAIR.bytes_per_token, 167_936),
     ("1 from configs", kv_geometry(make_draft(), 2), DRAFT_BF16),
+    ("1 target's", kv_geometry(make_target(), 2), TARGET_BF16),
     ("2 target", ALONE.block_bytes, 2_359_296),
     ("2 draft", 16 * DRAFT_BF16.bytes_per_token, 327_680),
     ("2 both", PAIR.block_bytes, 2_686_976),
@@ -151,8 +167,10 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("4 usable", make_plan(PAIR, 10 * GIB).kv.usable_tokens, 63_920),
     ("4 pools", pools(make_plan(PAIR, 10 * GIB)), (9_427_746_816, 1_309_409_280, 262_144)),
     ("5", [blocks(PAIR, n * GIB) for n in (4, 8, 40)], [1_598, 3_196, 15_984]),
+    ("6 parts", parts(sharded(PAIR, 2)), (73_728, 10_240)),
     ("6 bytes", sharded(PAIR, 2).bytes_per_token, 83_968),
     ("6 blocks", blocks(sharded(PAIR, 2), 10 * GIB), 7_992),
+    ("7 parts", parts(sharded(PAIR, 8)), (18_432, 2_560)),
     ("7 bytes", sharded(PAIR, 8).bytes_per_token, 20_992),
     ("7 blocks", blocks(sharded(PAIR, 8), 10 * GIB), 31_968),
     ("8 bytes", sharded(PAIR, 16).bytes_per_token, 20_992),
@@ -174,6 +192,7 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("14 blocks", [PAIR.need_blocks(n) for n in (40_960, 40_944)], [2_562, 2_561]),
     ("14 bytes", 2_562 * PAIR.block_bytes, 6_884_032_512),
     ("14 short bytes", PAIR.need_blocks(40_944) * PAIR.block_bytes, 6_881_345_536),
+    ("14 refused", refused_lengths(), [["SD204"], []]),
     ("15", ALONE.need_blocks(40_961), 2_562),
     ("16 4 GiB", fitted(4 * GIB), (1_598, 25_536)),
     ("16 6 GiB", fitted(6 * GIB), (2_397, 38_320)),
