@@ -1,6 +1,6 @@
 """A shortfall as a finding: need and have, by how much, and only changes that were tried."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from server.config.rules import finding
 from server.findings import Finding, Location
@@ -13,6 +13,7 @@ from server.memory.units import apart, bytes_text, fraction_text
 from server.options import Options
 
 _POOL_FLAG = "--kv-cache-memory-bytes"
+_LATER = "once other processes have released memory:"
 _UNMEASURED = "the largest step, measured after the load, may need more"
 
 
@@ -82,7 +83,7 @@ def _weights(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> Findi
         Location("draft", value=charges.draft_weights_bytes, source="weights, in bytes"),
         Location("limit", value=shortfall.limit_bytes, source="in bytes"),
         *case.settings(),
-        fix=_fix(case, suggestions(shortfall, ranks)),
+        fix=_advice(case, shortfall, ranks),
     )
 
 
@@ -104,8 +105,16 @@ def _pool(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> Finding:
         Location("longest", value=shortfall.longest_tokens, source="tokens that would fit"),
         *pool_flag,
         *case.settings(),
-        fix=_fix(case, suggestions(shortfall, ranks)),
+        fix=_advice(case, shortfall, ranks),
     )
+
+
+def _advice(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> str:
+    """The changes that fit now; else those that fit once others have released the device."""
+    now = suggestions(shortfall, ranks)
+    alone = tuple(replace(rank, ceiling_bytes=None) for rank in ranks)
+    later = () if now else suggestions(shortfall, alone)
+    return f"{_LATER} {_fix(case, later)}" if later else _fix(case, now)
 
 
 def _fix(case: Case, found: tuple[Suggestion, ...]) -> str:

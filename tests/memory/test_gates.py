@@ -136,6 +136,19 @@ def test_sd503_counts_what_this_process_holds_as_its_own() -> None:
     assert errors(gate_a(less, need, options).outcome) == ["SD503"]
 
 
+def test_a_change_that_others_keep_from_fitting_is_told_as_that() -> None:
+    options = make_options(gpu_memory_utilization=Fraction("0.25"))
+    facts = make_facts(free_bytes=20 * GIB)  # the limit, of which the weights take 15.26 GiB
+    found = only(gate_a(facts, make_need(), options).outcome)
+    assert found.fix == f"--max-model-len 33456; {LOWER_BOUND}"
+    found = only(gate_a(replace(facts, free_bytes=20 * GIB - 1), make_need(), options).outcome)
+    assert found.rule == "SD502"
+    assert found.fix == (
+        "once other processes have released memory: --max-model-len 33456 or "
+        f"--gpu-memory-utilization 0.27; {LOWER_BOUND}"
+    )
+
+
 def test_sd503_names_no_utilization_when_none_fits() -> None:
     facts = make_facts(free_bytes=20 * GIB)
     found = only(gate_a(facts, make_need(), make_options()).outcome)
