@@ -14,6 +14,7 @@ import torch
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, nvml_notes
+from server.memory.host import read_host
 from server.memory.nvml import NvmlDevice, Tenant, read_nvml
 from server.memory.source import Peak, Taken
 from server.memory.units import bytes_text
@@ -22,21 +23,31 @@ from server.memory.units import bytes_text
 class CudaSource:
     """One CUDA device with its context open.
 
-    `facts.own_bytes` is what the context cost, as far as NVML could tell.
+    `facts.own_bytes` is what the context cost, as far as NVML could tell. `host` is given where
+    the device's memory is the host's.
     """
 
     noise_bytes = 0  # the driver counts exactly
 
-    def __init__(self, facts: DeviceFacts) -> None:
+    def __init__(self, facts: DeviceFacts, host: Machine | None = None) -> None:
         """Take the current figures as the start. Raises torch's errors."""
         self.facts = facts
+        self._host = host
         self.torch_device = torch.device("cuda", facts.index)
         self._start_free_bytes = self.free_bytes()
         self._start_reserved_bytes = torch.cuda.memory_reserved(self.torch_device)
 
     def free_bytes(self) -> int:
-        """CUDA's free memory now."""
-        return int(torch.cuda.mem_get_info(self.torch_device)[0])
+        """CUDA's free memory now; of memory that is the host's, what is available there.
+
+        CUDA counts the page cache as used, which reading the weights fills and the kernel gives
+        back (vllm-project/vllm issue 35920).
+        """
+        free_bytes, total_bytes = torch.cuda.mem_get_info(self.torch_device)
+        if self._host is None:
+            return int(free_bytes)
+        available_bytes = read_host(self._host.proc, self._host.cgroup).available_bytes
+        return min(int(total_bytes), max(int(free_bytes), available_bytes))
 
     def used_by_us_bytes(self) -> int:
         """Torch's reserved memory, the context, and what left the free memory otherwise.
@@ -86,8 +97,9 @@ def open_cuda(facts: DeviceFacts, machine: Machine) -> tuple[CudaSource, Outcome
     Raises RuntimeError (torch's, also when the device has no room for a context).
     """
     torch.cuda.set_device(facts.index)
-    free_bytes, total_bytes = torch.cuda.mem_get_info(facts.index)
+    total_bytes = int(torch.cuda.mem_get_info(facts.index)[1])
     properties = torch.cuda.get_device_properties(facts.index)
+    host = machine if getattr(properties, "is_integrated", False) else None
     uuid = _bare(str(getattr(properties, "uuid", "")))
     nvml = _same_device(machine, uuid)
     outcome = _identity(facts, uuid, properties.name)
@@ -97,14 +109,15 @@ def open_cuda(facts: DeviceFacts, machine: Machine) -> tuple[CudaSource, Outcome
         kind=DeviceKind.CUDA,
         name=properties.name,
         total_bytes=total_bytes,
-        free_bytes=free_bytes,
         own_bytes=context_bytes,
         exact=True,
         uuid=uuid or None,
         tenants=_others(facts, nvml),
         notes=tuple(dict.fromkeys((*facts.notes, *_notes(nvml, total_bytes, context_bytes)))),
     )
-    return CudaSource(opened), outcome
+    source = CudaSource(opened, host)
+    source.facts = replace(opened, free_bytes=source.free_bytes())
+    return source, outcome
 
 
 def _same_device(machine: Machine, uuid: str) -> NvmlDevice | None:

@@ -4,6 +4,8 @@
 import builtins
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -29,6 +31,8 @@ class FakeCuda:
         self.free, self.total = 70 * MIB, 79 * MIB
         self.reserved = self.allocated = self.peak = 0
         self.uuid = UUID
+        self.integrated = False
+        self.asked: list[str] = []
 
     def patch(self, monkeypatch: pytest.MonkeyPatch) -> None:
         answers: dict[str, Any] = {
@@ -36,7 +40,7 @@ class FakeCuda:
             "device_count": lambda: self.count,
             "set_device": lambda _: None,
             "mem_get_info": lambda _: (self.free, self.total),
-            "get_device_properties": lambda _: SimpleNamespace(name="Fake", uuid=self.uuid),
+            "get_device_properties": lambda _: self.properties(),
             "memory_reserved": lambda _: self.reserved,
             "memory_allocated": lambda _: self.allocated,
             "max_memory_allocated": lambda _: self.peak,
@@ -45,7 +49,14 @@ class FakeCuda:
             "empty_cache": lambda: None,
         }
         for name, answer in answers.items():
-            monkeypatch.setattr(torch.cuda, name, answer)
+            monkeypatch.setattr(torch.cuda, name, partial(self.answer, name, answer))
+
+    def answer(self, name: str, answer: Callable[..., Any], *given: Any) -> Any:
+        self.asked.append(name)
+        return answer(*given)
+
+    def properties(self) -> SimpleNamespace:
+        return SimpleNamespace(name="Fake", uuid=self.uuid, is_integrated=self.integrated)
 
 
 @pytest.fixture
@@ -151,6 +162,27 @@ def test_without_figures_of_before_every_other_id_is_told(
     source, _ = open_device(before_cuda(uuid=None), host.machine(nvml(free_mib=72)))
     assert source is not None
     assert [tenant.host_pid for tenant in source.facts.tenants] == [4711]
+
+
+def test_the_device_is_chosen_before_anything_is_asked_of_it(
+    host: FakeMachine, cuda: FakeCuda
+) -> None:
+    """A context on GPU 0 beside the one that is used costs half a GiB there."""
+    open_device(before_cuda(), host.machine())
+    assert cuda.asked[:3] == ["is_available", "device_count", "set_device"]
+
+
+@pytest.mark.parametrize(
+    ("integrated", "cuda_free", "free"),
+    [(False, 70, 70), (True, 70, 800), (True, 900, 900), (True, 1100, 1000)],
+)
+def test_the_page_cache_of_memory_that_is_the_hosts_is_free(
+    host: FakeMachine, cuda: FakeCuda, integrated: bool, cuda_free: int, free: int
+) -> None:
+    cuda.integrated, cuda.free, cuda.total = integrated, cuda_free * MIB, 1000 * MIB
+    source, _ = open_device(before_cuda(), host.machine())
+    assert source is not None
+    assert (source.free_bytes(), source.facts.free_bytes) == (free * MIB, free * MIB)
 
 
 def test_sd602_another_device_drops_nvmls_figures(host: FakeMachine, cuda: FakeCuda) -> None:

@@ -211,6 +211,15 @@ def test_gate_b_bills_every_line_up_to_the_limit() -> None:
     assert result.memory.utilization == "0.9"
 
 
+def test_what_another_instance_holds_is_not_billed_to_this_one() -> None:
+    """Two instances of 0.45 fit on one device, and the second has as large a pool."""
+    half = Fraction("0.45")
+    first = gate_b_at(63 * GIB, gpu_memory_utilization=half)
+    second = gate_b_at(63 * GIB - 36 * GIB, gpu_memory_utilization=half)
+    assert first.plan is not None
+    assert first.memory == second.memory
+
+
 def test_gate_b_shrinks_the_pool_when_others_took_memory_meanwhile() -> None:
     roomy, tight = gate_b_at(60 * GIB).plan, gate_b_at(20 * GIB).plan
     assert roomy is not None
