@@ -8,24 +8,46 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from server.cli import parse
+from server.config.geometry import RESERVED_BLOCKS
 from server.findings import Finding
 from server.memory.device import open_device
 from server.memory.facts import DeviceFacts, DeviceKind, find_device
 from server.memory.gates import GateResult, Measured, gate_a, gate_b
+from server.memory.kv_layout import kv_layout
 from server.memory.need import Need, WeightBytes
 from server.memory.nvml import Tenant
 from server.memory.shape import RunShape
 from server.memory.source import MemorySource
+from server.model.kv import KvPool, KvPoolError, PoolShape
+from server.model.speculate import Speculator
 from server.options import Options
 from server.render.ledger import render_memory
 from server.render.style import Style
 from tests.memory.fake_machine import MIB, FakeMachine, fake_gpu, fake_nvml
-from tests.memory.make import GIB, FixedSource, errors, make_facts, make_need, make_options, rules
+from tests.memory.make import (
+    GIB,
+    FixedSource,
+    errors,
+    make_facts,
+    make_need,
+    make_options,
+    make_plan,
+    rules,
+)
 from tests.memory.test_device import UUID, FakeCuda
+from tests.model.tiny import (
+    decode_whole,
+    make_draft,
+    make_drafter,
+    make_target,
+    make_target_config,
+    random_tokens,
+)
 
 SHAPE = RunShape(256, 4, 0, {})
 FLAG = re.compile(r"(--[a-z-]+) ([0-9.]+)(?![0-9.])")
@@ -185,3 +207,20 @@ def test_i17_an_nvml_that_is_absent_or_fails_changes_what_is_told_and_no_number(
     result, _, found = decided(host.machine(fake_nvml([fake_gpu("GPU-a")], silent)))
     assert found == []
     assert result.plan == absent.plan
+
+
+@pytest.mark.parametrize("length", [61, 64])
+def test_the_longest_request_that_is_promised_runs_to_its_end(length: int) -> None:
+    """The pool's first block is nobody's: a pool that counts it has no room for the last tokens."""
+    target, draft = make_target(make_target_config(), torch.float64), make_draft()
+    layout = kv_layout(make_target_config(), draft, 8, 4)
+    found = make_plan(layout, layout.need_blocks(length) * layout.block_bytes, length)
+    shape = PoolShape(layout.target, layout.draft, found.num_blocks, layout.block_tokens)
+    pool = KvPool.allocate(shape, torch.float64, torch.device("cpu"))
+    speculator = Speculator.of(target, make_drafter(draft, torch.float64), pool)
+    prompt = random_tokens(length - 20)
+    blocks = list(range(RESERVED_BLOCKS, found.num_blocks))
+    done = speculator.run(pool.table(blocks), prompt, 20)
+    assert list(done.tokens) == decode_whole(target, prompt, 20)
+    with pytest.raises(KvPoolError):
+        speculator.run(pool.table(blocks[1:]), prompt, 20)
