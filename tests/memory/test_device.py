@@ -139,6 +139,7 @@ def test_cudas_total_is_taken_and_the_context_is_ours(host: FakeMachine, cuda: F
     [
         ([], [os.getpid()], []),
         ([4711], [4711, os.getpid()], [4711]),
+        ([], [98, os.getpid()], [98]),
         # In a container NVML gives this process another id: that of the host.
         ([4711], [4711, 99], [4711]),
         ([4711], [99], []),

@@ -142,8 +142,8 @@ def test_an_nvml_that_hangs_is_given_up_and_the_process_can_end(tmp_path: Path, 
 def test_a_lost_gpu_does_not_hide_the_others(driver: Asker) -> None:
     told = script(gpu("a", nvmlDeviceGetHandleByIndex=15), gpu("b"))
     assert facts(driver, told, CUDA_VISIBLE_DEVICES=B)["total_bytes"] == 80 * GIB
-    # CUDA may not count the lost one: number 0 can be the other.
-    assert facts(driver, told, CUDA_VISIBLE_DEVICES="0", **BUS)["uuid"] is None
+    # CUDA may not count the lost one, and then number 1 is none or another.
+    assert facts(driver, told, CUDA_VISIBLE_DEVICES="1", **BUS)["uuid"] is None
     alone = driver.ask(script(gpu("a", nvmlDeviceGetHandleByIndex=15)))
     assert alone["facts"]["name"] == "GPU 0"
     assert "NVML has no memory figures (GPU is lost): they come from CUDA" in alone["remarks"]
@@ -283,6 +283,14 @@ def test_a_mig_slice_has_its_own_figures_and_names_its_parent(driver: Asker, val
         19 * GIB,
     )
     assert f"a MIG slice of Card a {A}" in found["remarks"]
+    assert told["uuid"] is None  # CUDA may give a slice its parent's, which is no other device
+
+
+@pytest.mark.parametrize("second", ["0", A, ""])
+def test_after_a_slice_only_slices_are_visible(driver: Asker, second: str) -> None:
+    both = {"CUDA_VISIBLE_DEVICES": f"MIG-cccc,{second}"}
+    assert driver.ask(MIG, device="cuda:0", **both)["facts"] is not None
+    assert driver.ask(MIG, device="cuda:1", **both)["facts"] is None
 
 
 def test_a_slice_that_nvml_gives_no_figures_of_still_names_its_parent(driver: Asker) -> None:
