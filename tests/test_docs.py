@@ -14,6 +14,14 @@ from server.flags import BY_SPELLING
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+COMPLAINTS = [
+    (int(number), elsewhere, here, shown)
+    for number, elsewhere, here, shown in re.findall(
+        r"^\| (\d+) \| (.+?) \| (.+?) \| (.*?) ?\|$",
+        (ROOT / "docs/complaints.md").read_text(),
+        re.M,
+    )
+]
 NOT_OURS = {"--rounds", "--runs"}
 
 
@@ -50,3 +58,20 @@ def test_links_between_documents_lead_somewhere() -> None:
     for path in DOCS:
         for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
             assert (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_every_known_complaint_has_its_row_and_its_public_report() -> None:
+    assert sorted(number for number, *_ in COMPLAINTS) == list(range(1, 45))
+    assert all("](https://github.com/" in elsewhere for _, elsewhere, *_ in COMPLAINTS)
+
+
+@pytest.mark.parametrize("row", COMPLAINTS, ids=lambda row: str(row[0]))
+def test_what_is_done_about_a_complaint_is_shown_by_tests_that_exist(
+    row: tuple[int, str, str, str],
+) -> None:
+    _, _, here, shown = row
+    named = re.findall("`([^`]+)`", shown)
+    assert named or here.startswith(("not served here: ", "needs a GPU"))
+    for name in named:
+        path, _, function = name.partition("::")
+        assert re.search(rf"^def {function}\(", (ROOT / path).read_text(), re.M), name
