@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
 from threading import Thread
+from threading import enumerate as enumerate_threads
 from typing import Any, TypeVar
 
 Value = TypeVar("Value")
@@ -17,6 +18,7 @@ Value = TypeVar("Value")
 # NVML takes seconds where it has to wake many GPUs; without it a boot goes on with less to tell.
 LIMIT_S = 10.0
 
+_THREAD = "NVML"
 _MOST_GPUS = 256
 _MOST_SLICES = 16
 _MOST_BYTES = 2**50
@@ -78,8 +80,10 @@ def read_nvml(module: Any = None, limit_s: float = LIMIT_S) -> NvmlReading:  # n
         return NvmlReading(None, f"the nvidia-ml-py package is missing ({error})")
     except Exception as error:  # whatever a broken install raises
         return NvmlReading(None, _told(error))
+    if any(thread.name == _THREAD for thread in enumerate_threads()):
+        return NvmlReading(None, "an earlier question is not answered yet")
     found: list[NvmlReading] = []
-    asking = Thread(target=lambda: found.append(_read(module)), name="NVML", daemon=True)
+    asking = Thread(target=lambda: found.append(_read(module)), name=_THREAD, daemon=True)
     asking.start()
     asking.join(limit_s)
     return found[0] if found else NvmlReading(None, f"no answer in {limit_s:g} s")

@@ -136,6 +136,10 @@ def test_an_nvml_that_hangs_is_given_up_and_the_process_can_end(tmp_path: Path, 
     found = asker.ask(script(gpu("a"), **{where: "hang"}), limit_s=0.5)
     assert found["found"] == [["SD603", "NVML: unavailable (no answer in 0.5 s)"]]
     assert found["facts"]["kind"] == "cuda"
+    again = asker.ask(script(gpu("a")))  # which does not wait another time
+    assert again["found"] == [
+        ["SD603", "NVML: unavailable (an earlier question is not answered yet)"]
+    ]
     assert asker.close() == 0
 
 
