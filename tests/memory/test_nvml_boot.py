@@ -1,4 +1,7 @@
-"""Whole boots up to the device, over a library in place of the driver's. torch sees no GPU here."""
+"""Whole boots up to the device, over a library in place of the driver's.
+
+The only visible GPU is one that the library alone knows, so that torch sees none anywhere.
+"""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +26,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> StandIn:
 def boot(library: StandIn, tmp_path: Path) -> Any:  # noqa: ANN401
     def booted(told: str, *flags: str, env: Mapping[str, str] | None = None) -> Finished:
         library.script.write_text(told)
-        return run(*flags, cache=tmp_path, env={**library.environment, **(env or {})})
+        shown = {"CUDA_VISIBLE_DEVICES": "GPU-aaaa-1", **library.environment}
+        return run(*flags, cache=tmp_path, env={**shown, **(env or {})})
 
     return booted
 
@@ -54,10 +58,11 @@ def test_who_holds_the_memory_is_told_with_pid_and_bytes(boot: Any) -> None:  # 
 
 
 def test_a_gpu_that_torch_cannot_use_is_refused_with_what_nvml_says(boot: Any) -> None:  # noqa: ANN401
-    done = boot(script(gpu("a", nvmlDeviceGetHandleByIndex=15)), *CUDA)
+    lost = {"nvmlDeviceGetMemoryInfo": 15, "nvmlDeviceGetMemoryInfo_v2": 15}
+    done = boot(script(gpu("a", **lost)), *CUDA)
     (refusal,) = errors(done)
     assert (done.code, refusal["rule"]) == (69, "SD601")
-    assert {"cuda:0 GPU 0"} == {place["value"] for place in refusal["locations"]}
+    assert {"cuda:0 Card a"} == {place["value"] for place in refusal["locations"]}
 
 
 @pytest.mark.parametrize("value", ["0,0", "1", "-1", "", "GPU-zzzz"])
