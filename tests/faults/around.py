@@ -56,6 +56,31 @@ def _unreadable(path: str, *, check: bool = False) -> Prepare:
     return prepare
 
 
+def _nvml(text: str) -> Prepare:
+    """A pynvml of our own, asked because the device is left open."""
+
+    def prepare(place: Place) -> None:
+        place.module("pynvml", text)
+        place.use("--device", "auto")
+
+    return prepare
+
+
+_HANGING = "import time\ndef nvmlInit():\n    time.sleep(600)\n"
+_LYING = """
+from types import SimpleNamespace
+def nvmlInit(): pass
+def nvmlShutdown(): pass
+def nvmlDeviceGetCount(): return 1
+def nvmlDeviceGetHandleByIndex(index): return index
+def nvmlDeviceGetName(handle): return "GPU\\x1b[2J\\n"
+def nvmlDeviceGetUUID(handle): return "GPU-0"
+def nvmlDeviceGetMigMode(handle): return [0, 0]
+def nvmlDeviceGetMemoryInfo(handle, version=None): return SimpleNamespace(total=-1, free=2**70)
+def nvmlDeviceGetComputeRunningProcesses(handle): return [SimpleNamespace(pid=-1, usedGpuMemory=-1)]
+"""
+
+
 def _samples(place: Place) -> None:
     place.use("--target", "sample:qwen3")
     place.use("--draft", "sample:dflash")
@@ -161,6 +186,8 @@ AROUND = (
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),
     Fault("no NVML package", broken("pynvml", "raise ImportError('no pynvml')"), 0, "accepted: "),
+    Fault("an NVML that hangs", _nvml(_HANGING), 0, "accepted: "),
+    Fault("an NVML that lies of a GPU", _nvml(_LYING), 69, "error[SD601]"),
     Fault("no safetensors package",
           broken("safetensors", "raise ImportError('none')"), 69, "error[SD607]"),
     Fault("CUDA where there is none", lambda place: place.use("--device", "cuda"), 69, "[SD601]"),
