@@ -4,8 +4,9 @@
 
 Writes a Qwen3-shaped float32 target of about that size (random weights, several shards, in a
 temporary folder), boots it on the CPU with no draft, and compares the process's peak resident
-set, as the kernel reports it, with weights + KV pool + measured step peak. Exits 1 when the
-peak is more than 10 % above that sum.
+set, as the kernel reports it, with weights + KV pool + measured step peak, and what is resident at
+the end with what the ledger explains. Exits 1 when the peak is more than 10 % above its sum, or
+the two last are more than 2 % apart.
 """
 
 import argparse
@@ -25,6 +26,7 @@ from server.weights.layout import target_layout
 
 ROOT = Path(__file__).resolve().parent.parent
 ALLOWANCE = 1.10
+UNEXPLAINED = 0.02
 LAYER_GIGABYTES = 0.214  # one layer of this width, in float32
 
 
@@ -91,9 +93,13 @@ def main() -> int:
     print(f"step peak            {lines['activation']:>14,} B")
     print(f"accounted            {accounted:>14,} B")
     print(f"peak resident set    {peak:>14,} B   {peak / accounted:.3f} of {ALLOWANCE} x accounted")
+    resident = accounted - lines["activation"] + lines["runtime"]
+    unexplained = report["memory"]["unexplained_bytes"]
+    print(f"resident at the end  {resident:>14,} B")
+    print(f"ledger explains      {resident - unexplained:>14,} B   {unexplained / resident:+.3%}")
     spent = ", ".join(f"{p['name']} {p['ms']:.0f}" for p in report["phases"])
     print(f"phases, ms           {spent}")
-    return int(peak > ALLOWANCE * accounted)
+    return int(peak > ALLOWANCE * accounted or abs(unexplained) > UNEXPLAINED * resident)
 
 
 if __name__ == "__main__":

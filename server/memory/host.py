@@ -100,7 +100,19 @@ def _machine(proc: Path) -> Bound:
     total = memory.get("MemTotal") or os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     # Kernels before 3.14 do not state MemAvailable; the free pages are a lower bound of it.
     available = memory.get("MemAvailable", memory.get("MemFree", total))
+    available = min(total, available + _per_cpu_free_bytes(proc))
     return Bound("the machine", total, total - available)
+
+
+def _per_cpu_free_bytes(proc: Path) -> int:
+    """Freed pages that each CPU keeps for its next use. The kernel gives them to any other when
+    memory is short, yet counts them neither as free nor as available: up to an eighth of memory
+    since Linux 6.7.
+    """
+    lines = (line.split() for line in read_text(proc / "zoneinfo").splitlines())
+    counts = (words[1] for words in lines if len(words) == 2 and words[0] == "count:")
+    pages = sum(int(count) for count in counts if count.isascii() and count.isdigit())
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def _fields(path: Path) -> dict[str, int]:

@@ -1,5 +1,6 @@
 """Host memory on fake kernel trees: the smallest bound wins, whatever is missing."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,25 @@ def sizes(host: FakeMachine) -> tuple[int, int]:
 def test_without_control_groups_the_machine_itself_is_the_bound(host: FakeMachine) -> None:
     assert sizes(host) == (1000, 800)
     assert read_host(host.root / "proc", host.root / "cgroup").notes == ()
+
+
+def test_free_pages_that_a_cpu_keeps_are_available(host: FakeMachine) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def keep(*mib: int) -> None:
+        lists = "".join(
+            f"    cpu: {cpu}\n              count:    {size * MIB // page}\n"
+            f"              high:     {2**40}\n"
+            for cpu, size in enumerate(mib)
+        )
+        write(host.root / "proc/zoneinfo", f"Node 0, zone Normal\n  pagesets\n{lists}")
+
+    keep(70, 30)
+    assert sizes(host) == (1000, 900)
+    keep(0, 0)
+    assert sizes(host) == (1000, 800)
+    keep(150, 100)  # never more than there is
+    assert sizes(host) == (1000, 1000)
 
 
 def test_a_version_2_limit_wins_and_the_page_cache_can_be_had_back(
