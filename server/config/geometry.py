@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -29,11 +30,15 @@ class KvGeometry:
     element_bytes: int
     scale_bytes: int = 0
 
+    def storage_shape(self, num_blocks: int, block_tokens: int) -> tuple[int, ...]:
+        """The pool's tensor: `[layers, 2 (key, value), num_blocks, block_tokens, heads, dim]`."""
+        return (self.num_layers, 2, num_blocks, block_tokens, self.num_kv_heads, self.head_dim)
+
     @property
     def bytes_per_token(self) -> int:
-        """Bytes of one token, over all layers."""
-        per_head_bytes = self.head_dim * self.element_bytes + self.scale_bytes
-        return 2 * self.num_layers * self.num_kv_heads * per_head_bytes
+        """Bytes of one token, over all layers: of the tensor that is allocated, and of scales."""
+        numbers = prod(self.storage_shape(1, 1))
+        return numbers * self.element_bytes + numbers // self.head_dim * self.scale_bytes
 
 
 def kv_geometry(backbone: "Backbone", element_bytes: int) -> KvGeometry:

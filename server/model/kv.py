@@ -150,6 +150,11 @@ class KvPool:
                 storage[:, :, table.ids] = value
 
 
+def as_bits(values: Tensor) -> Tensor:
+    """The same memory as plain bytes where the dtype has one: not every kernel knows fp8."""
+    return values.view(torch.uint8) if values.itemsize == 1 else values
+
+
 def write_rows(storage: Tensor, slots: Tensor, key: Tensor, value: Tensor) -> None:
     """Put `key` and `value`, each `[rows, kv_heads, head_dim]`, in one layer's `slots` `[rows]`.
 
@@ -175,6 +180,5 @@ def _storage(
             f"{dtype} has {dtype.itemsize} bytes, the pool was planned with "
             f"{geometry.element_bytes} per element"
         )
-    heads = (geometry.num_kv_heads, geometry.head_dim)
-    places = (geometry.num_layers, 2, shape.num_blocks, shape.block_tokens)
-    return torch.empty((*places, *heads), dtype=dtype, device=device)
+    places = geometry.storage_shape(shape.num_blocks, shape.block_tokens)
+    return torch.empty(places, dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""A short decode on the loaded weights and the real pool: three paths, one answer.
+"""Every block of the real pool, then a short decode over it: three paths, one answer.
 
 The reference is a full forward without a pool, whose greedy choice after every prefix is read
 off at once. Decoding over the pool and speculative rounds must choose the same tokens. Rounding
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from server.config.geometry import RESERVED_BLOCKS
+from server.model.blocks import first_fault
 from server.model.decode import PagedSequence, greedy_after, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool
@@ -30,19 +31,22 @@ CHUNK_TOKENS = 12
 
 
 class SelfTestFailed(RuntimeError):
-    """The paths disagree by more than rounding, or a model computes what is not a number."""
+    """A block loses what is written, the paths disagree by more than rounding, or a model computes
+    what is not a number.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
     """What a passed self-test did.
 
-    `tokens`: the ids that greedy decoding over the pool made; `paged_steps` and
-    `speculative_steps`: how many of the `new_tokens` steps each path agreed on before the end or
-    a tie; `offered` and `accepted`: drafts per speculative round; `remarks`:
-    ties, and why a part did not run; `ms`: wall time.
+    `kv_blocks`: blocks that were written and read back, the reserved one among them; `tokens`: the
+    ids that greedy decoding over the pool made; `paged_steps` and `speculative_steps`: how many of
+    the `new_tokens` steps each path agreed on before the end or a tie; `offered` and `accepted`:
+    drafts per speculative round; `remarks`: ties, and why a part did not run; `ms`: wall time.
     """
 
+    kv_blocks: int
     prompt_tokens: int
     new_tokens: int
     tokens: tuple[int, ...]
@@ -116,12 +120,16 @@ def self_test(
     max_model_len: int,
     draft_tokens: int | None = None,
 ) -> SelfTest:
-    """Decode a fixed prompt by every path and compare; the blocks used are zero afterwards.
+    """Write and read back every block, then decode a fixed prompt by every path and compare.
+
+    The pool is all zeros afterwards.
 
     Lengths stay within `max_model_len` and the pool. `draft_tokens` caps the drafts of a round.
     Raises SelfTestFailed, and KvPoolError when the pool has no room for one token.
     """
     began = perf_counter()
+    if fault := first_fault(pool):
+        raise SelfTestFailed(fault)
     prompt_tokens, new_tokens = _lengths(drafter, pool, max_model_len)
     prompt = [(101 + 7919 * i) % target.config.vocab_size for i in range(prompt_tokens)]
     _require_finite("the target's logits", whole_logits(target, prompt))
@@ -136,6 +144,7 @@ def self_test(
         speculation, steps, ties = _speculative(expected, speculator)
         remarks += ties
     return SelfTest(
+        kv_blocks=pool.shape.num_blocks,
         prompt_tokens=prompt_tokens,
         new_tokens=new_tokens,
         tokens=tuple(tokens),

@@ -88,7 +88,8 @@ RULES = (
     Rule(
         id="SD510",
         name="self-test-failed",
-        summary="the loaded models give the same result over the paged pool as without it",
+        summary="every KV block keeps what is written to it, and the loaded models give the same "
+        "result over the paged pool as without it",
         why="a wrong cache would answer every request wrongly, and say nothing",
         fix="report it with the JSON report: a kernel of this device or this server is wrong",
         source="https://github.com/vllm-project/vllm/issues/39734",
