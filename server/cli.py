@@ -19,7 +19,7 @@ from server.flags import BY_VARIABLE, DEFAULTS
 from server.options import Options
 from server.report import SettingFacts
 
-_RULES = ("SD703", "SD704", "SD705", "SD706", "SD701", "SD604")
+_RULES = ("SD703", "SD704", "SD705", "SD706", "SD701", "SD708", "SD604")
 
 
 class Action(StrEnum):
@@ -37,6 +37,7 @@ class Telling(NamedTuple):
 
     output_format: str = "text"
     report_file: Path | None = None
+    report_html: Path | None = None
     color: str = "auto"
     verbose: bool = False
 
@@ -99,7 +100,7 @@ def help_text() -> str:
 
 def _shown(default: object) -> str:
     """A default as the help shows it; nothing for a switch and for "not set"."""
-    if default is None or isinstance(default, bool):
+    if default is None or isinstance(default, bool | tuple):
         return ""
     return decimal_text(default) if isinstance(default, Fraction) else str(default)
 
@@ -156,4 +157,6 @@ def _plain(value: object) -> JsonValue:
     """A setting as JSON has it: paths as text, fractions as exact decimals."""
     if isinstance(value, Fraction):
         return decimal_text(value)
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
     return value if isinstance(value, str | int | bool | None) else str(value)

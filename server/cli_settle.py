@@ -12,6 +12,7 @@ from server.options import MAPPED
 from server.render.escape import word
 
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens")
+_NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
 # What Kubernetes sets in every pod beside a Service that is called "server".
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
@@ -22,7 +23,7 @@ class Settled:
 
     def __init__(self) -> None:
         """Nothing is settled yet."""
-        self.values: dict[str, Value] = {}
+        self.values: dict[str, Value | tuple[Value, ...]] = {}
         self.given: dict[str, Given] = {}
         self.faults: list[Finding] = []
 
@@ -39,7 +40,10 @@ def settle(typed: Sequence[Given], environ: Mapping[str, str]) -> Settled:
 
 
 def _settle_flag(flag: Flag, places: Sequence[Given], settled: Settled) -> None:
-    """Read one flag at each place where it is given; two different values are a fault."""
+    """Read one flag at each place where it is given.
+
+    Two different values are a fault, except of a flag that repeats: it keeps all, in order.
+    """
     first: Given | None = None
     for given in places:
         try:
@@ -47,7 +51,11 @@ def _settle_flag(flag: Flag, places: Sequence[Given], settled: Settled) -> None:
         except BadValue as error:
             settled.faults.append(_bad_value(given, str(error)))
             continue
-        if first is None:
+        if flag.repeats:
+            kept = settled.values.get(flag.field, ())
+            settled.values[flag.field] = (*(kept if isinstance(kept, tuple) else ()), value)
+            settled.given.setdefault(flag.field, given)
+        elif first is None:
             first = given
             settled.values[flag.field], settled.given[flag.field] = value, given
         elif value != settled.values[flag.field]:
@@ -93,6 +101,7 @@ def demands(settled: Settled) -> Iterator[Finding]:
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _mapped_on_cuda(settled)
+    yield from _plan_demands(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -109,6 +118,24 @@ def _mapped_on_cuda(settled: Settled) -> Iterator[Finding]:
     if str(settled.values.get("device")).startswith("cuda"):
         message = f"{weights.spelling} is mapped, and {device.spelling} is {device.text}"
         yield finding("SD705", message, weights.location, device.location)
+
+
+def _plan_demands(settled: Settled) -> Iterator[Finding]:
+    """SD708: a flag of --plan without it. SD705: --plan beside what leaves it no answer."""
+    plan = settled.given.get("plan")
+    if plan is None or not settled.values["plan"]:
+        for name in _NEED_PLAN:
+            if given := settled.given.get(name):
+                message = f"{given.spelling} is given, --plan is not"
+                yield finding("SD708", message, given.location)
+        return
+    check, gpu, device = (settled.given.get(name) for name in ("check", "assume_gpu", "device"))
+    if check is not None and settled.values["check"]:
+        message = f"{check.spelling} and {plan.spelling} are both given"
+        yield finding("SD705", message, check.location, plan.location)
+    if gpu is not None and device is not None and settled.values["device"] == "cpu":
+        message = f"{gpu.spelling} is {word(gpu.text or '')}, and {device.spelling} is cpu"
+        yield finding("SD705", message, gpu.location, device.location)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

@@ -9,6 +9,7 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import NamedTuple
 
+from server.cards import CARDS
 from server.cli_values import (
     Reader,
     choice,
@@ -42,7 +43,8 @@ _DTYPE_HABITS = {
 class Flag(NamedTuple):
     """One flag. An empty `metavar` makes it a switch; `example` is a text that it takes.
 
-    `env` is false for a flag that asks for an answer instead of a boot (--help).
+    `env` is false for a flag that asks for an answer instead of a boot (--help). A flag that
+    `repeats` may be given several times, and keeps every value.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Flag(NamedTuple):
     example: str = "1"
     aliases: tuple[str, ...] = ()
     env: bool = True
+    repeats: bool = False
 
     @property
     def field(self) -> str:
@@ -223,6 +226,37 @@ FLAGS: tuple[Flag, ...] = (
         ("--block-size", "--page-size"),
     ),
     Flag("--check", _RUN, "give the verdict and stop: no weights are read, no device is touched"),
+    Flag(
+        "--plan",
+        _RUN,
+        "say whether it fits, and what fits, from the files alone: no weights are read; for the "
+        "device at hand, or for --assume-gpu and --assume-memory",
+    ),
+    Flag(
+        "--assume-gpu",
+        _RUN,
+        f"with --plan: a GPU of this kind, which need not be there; may be repeated. One of "
+        f"{', '.join(CARDS)}",
+        choice(tuple(CARDS)),
+        "NAME",
+        "a100-80g",
+        repeats=True,
+    ),
+    Flag(
+        "--assume-memory",
+        _RUN,
+        "with --plan: a device of this size, which need not be there; may be repeated",
+        read_positive_bytes,
+        "BYTES",
+        "80GiB",
+        repeats=True,
+    ),
+    Flag(
+        "--predict",
+        _RUN,
+        "with --plan: predict the activation peak, which needs torch; without either: where "
+        "torch can be imported",
+    ),
     Flag("--exit-after-boot", _RUN, "stop when everything is loaded, instead of holding it"),
     Flag("--strict", _RUN, "refuse what would only be told: keys that nothing reads"),
     Flag("--verbose", _TELL, "print notes too"),
@@ -241,6 +275,14 @@ FLAGS: tuple[Flag, ...] = (
         read_path,
         "PATH",
         "report.json",
+    ),
+    Flag(
+        "--report-html",
+        _TELL,
+        "write the report to this file as one HTML page too, whatever the outcome",
+        read_path,
+        "PATH",
+        "report.html",
     ),
     Flag(
         "--color",

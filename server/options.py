@@ -36,11 +36,16 @@ class Options:
     max_num_batched_tokens: int | None = None
     kv_block_size: int = 16
     check: bool = False
+    plan: bool = False
+    assume_memory: tuple[int, ...] = ()
+    assume_gpu: tuple[str, ...] = ()
+    predict: bool | None = None
     exit_after_boot: bool = False
     strict: bool = False
     verbose: bool = False
     output_format: str = "text"
     report_file: Path | None = None
+    report_html: Path | None = None
     color: str = "auto"
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

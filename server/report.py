@@ -96,6 +96,30 @@ class MemoryFacts(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+class PlanAnswer(NamedTuple):
+    """What a plan says of one device.
+
+    `fits`: one request of the length that is asked for has room, beside weights, activation and
+    margin. `longest_tokens`: the longest request that would have; 0 when none does.
+    """
+
+    memory: MemoryFacts
+    fits: bool
+    longest_tokens: int
+
+
+class PlanFacts(NamedTuple):
+    """What --plan found, one answer per device.
+
+    `smallest_gpu`: the smallest GPU of the table (`server/cards.py`) on which the pair fits, or
+    None. `predicted`: the activation is a prediction, and not left out.
+    """
+
+    answers: tuple[PlanAnswer, ...] = ()
+    smallest_gpu: str | None = None
+    predicted: bool = False
+
+
 class Phase(NamedTuple):
     """One phase of the boot and how long it took."""
 
@@ -127,6 +151,7 @@ class Report:
     checks: dict[str, Check] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     memory: MemoryFacts | None = None
+    plan: PlanFacts | None = None
     self_test: Mapping[str, JsonValue] | None = None
     phases: list[Phase] = field(default_factory=list)
     not_done: list[str] = field(default_factory=list)

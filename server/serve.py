@@ -83,7 +83,15 @@ class Pooled:
 
 def place(admission: Admission, options: Options, log: Log) -> Placed:
     """Choose the device without touching it, and refuse what can never fit there."""
-    facts = log.obtain(*find_device(options.device, os.environ))
+    placed = on_device(
+        log.obtain(*find_device(options.device, os.environ)), admission, options, log
+    )
+    _first_gate(placed, log)
+    return placed
+
+
+def on_device(facts: DeviceFacts, admission: Admission, options: Options, log: Log) -> Placed:
+    """What the pair needs of this device, and the settings that are in force there."""
     dtype = admission.target_plan.dtype if options.dtype == "auto" else options.dtype
     draft_plan = admission.draft_plan
     weights = WeightBytes(
@@ -95,7 +103,6 @@ def place(admission: Admission, options: Options, log: Log) -> Placed:
     log.report.settings["dtype"] = SettingFacts(dtype, source)
     placed = Placed(admission, _within(options, facts, log), facts, need, dtype)
     log.require(_mappable(placed))
-    _first_gate(placed, log)
     return placed
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from server import cli, gate, pairing
 from server.cache import cache_folder
 from server.config.rules import finding
-from server.findings import ExitCode, Outcome, outcome_of
+from server.findings import ExitCode, Location, Outcome, outcome_of
 from server.interrupts import Interrupted, Interrupts
 from server.log import Log, Refused
 from server.options import Options
@@ -37,8 +37,8 @@ def boot(options: Options, log: Log) -> object | None:
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
-    if options.report_file is not None:
-        log.tell(_unwritable(options.report_file, why_unwritable(options.report_file)))
+    for flag, path in _report_files(options):
+        log.tell(_unwritable(flag, path, why_unwritable(path)))
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
     if servable.ends_with_configs:
@@ -58,8 +58,16 @@ def boot(options: Options, log: Log) -> object | None:
     if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
 
+    # Pynvml is allowed from here on, and torch where the device or the peak asks for it.
+    if options.plan:
+        from server import planning
+
+        with log.phase("plan"):
+            planning.make_plan(admitted, options, log)
+        return None
+
     gc.enable()  # see server/__main__.py
-    from server import loading, serve  # pynvml and torch are allowed from here on
+    from server import loading, serve
 
     with log.phase("device"):
         placed = serve.place(admitted, options, log)
@@ -100,21 +108,21 @@ def finish(log: Log, telling: cli.Telling) -> int:
     """Print the verdict, write the reports; returns the exit code."""
     report, console = log.report, log.console
     report.elapsed_s = log.elapsed_s()
-    as_json = telling.output_format == "json"
-    if as_json or telling.report_file is not None:
+    _write_reports(log, telling)
+    if telling.output_format == "json":
         from server.render.json import report_json
 
-        if telling.report_file is not None and "SD707" not in {f.rule for f in report.findings}:
-            problem = write_report(telling.report_file, report_json(report))
-            log.tell(_unwritable(telling.report_file, problem))
-        if as_json:
-            out = Console(sys.stdout, console.style)
-            out.line(report_json(report))
-            if out.lost is not None:
-                console = Console(sys.stderr, console.style)
-                log.report.add(_unwritable(Path("standard output"), out.lost))
-                console.finding(report.findings[-1])
-    if report.memory is not None:
+        out = Console(sys.stdout, console.style)
+        out.line(report_json(report))
+        if out.lost is not None:
+            console = Console(sys.stderr, console.style)
+            log.report.add(_unwritable("--output-format", Path("standard output"), out.lost))
+            console.finding(report.findings[-1])
+    if report.plan is not None:
+        from server.render.plan import render_plan
+
+        console.line(render_plan(report.plan, console.style))
+    elif report.memory is not None:
         from server.render.ledger import render_memory
 
         console.line(render_memory(report.memory, console.style))
@@ -126,9 +134,34 @@ def finish(log: Log, telling: cli.Telling) -> int:
     return report.exit_code
 
 
-def _unwritable(path: Path, problem: str | None) -> Outcome:
+def _report_files(asked: Options | cli.Telling) -> tuple[tuple[str, Path], ...]:
+    """The files to write, with the flag of each; the JSON last, so that it tells of the page."""
+    both = ("--report-html", asked.report_html), ("--report-file", asked.report_file)
+    return tuple((flag, path) for flag, path in both if path is not None)
+
+
+def _write_reports(log: Log, telling: cli.Telling) -> None:
+    """Write each file that was asked for and was not found unwritable at the start."""
+    told = {place.flag for f in log.report.findings if f.rule == "SD707" for place in f.locations}
+    for flag, path in _report_files(telling):
+        if flag not in told:
+            log.tell(_unwritable(flag, path, write_report(path, _rendered(flag, log.report))))
+
+
+def _rendered(flag: str, report: Report) -> str:
+    if flag == "--report-html":
+        from server.render.html import report_html
+
+        return report_html(report)
+    from server.render.json import report_json
+
+    return report_json(report)
+
+
+def _unwritable(flag: str, path: Path, problem: str | None) -> Outcome:
     message = f"the report cannot be written to {path}: {problem}"
-    return outcome_of("SD707", [finding("SD707", message)] if problem else [])
+    where = Location("flag", flag=flag, value=str(path))
+    return outcome_of("SD707", [finding("SD707", message, where)] if problem else [])
 
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:

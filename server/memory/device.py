@@ -1,8 +1,10 @@
 """Opening the device that `find_device` named. Torch is imported from here on."""
 
 import os
+import sys
 import warnings
 from dataclasses import replace
+from types import ModuleType
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
@@ -19,13 +21,9 @@ def open_device(
     undecided device becomes CUDA where torch sees it, else the host.
     """
     machine = machine or Machine()
-    for name, load in (("torch", _import_torch), ("safetensors", _import_safetensors)):
-        try:
-            load()
-        except Exception as error:  # whatever a broken build raises
-            return None, _unusable(name, f"{name} cannot be imported: {_told(error)}")
-    import torch
-
+    torch, outcome = usable_torch()
+    if torch is None:
+        return None, outcome
     if facts.kind is DeviceKind.CPU:
         return _host(facts, machine)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -37,6 +35,16 @@ def open_device(
         return _host(host_facts(machine, why), machine)
     where = Location("device", value=facts.label, source=facts.reason)
     return None, outcome_of("SD601", (no_device(f"cuda:{facts.index}", why, where),))
+
+
+def usable_torch() -> tuple[ModuleType | None, Outcome]:
+    """Torch, imported and tried, with what the load needs beside it; None comes with SD607."""
+    for name, load in (("torch", _import_torch), ("safetensors", _import_safetensors)):
+        try:
+            load()
+        except Exception as error:  # whatever a broken build raises
+            return None, _unusable(name, f"{name} cannot be imported: {_told(error)}")
+    return sys.modules["torch"], outcome_of("SD607", ())
 
 
 def _import_torch() -> None:

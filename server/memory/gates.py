@@ -13,7 +13,7 @@ from server.findings import Finding, Location, Outcome, outcome_by_rule, outcome
 from server.memory.bill import UNUSED, Charges, Rank
 from server.memory.facts import DeviceFacts
 from server.memory.need import Need
-from server.memory.planner import Plan, PlanRequest, Shortfall, plan
+from server.memory.planner import Plan, PlanRequest, Shortfall, longest_tokens, plan
 from server.memory.refusal import Case, refuse, too_busy
 from server.memory.shape import RunShape
 from server.memory.shard import judge_ranks
@@ -40,18 +40,33 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class GateResult:
-    """What a gate decided. `memory` holds the ledger, also of a refusal; `plan` None if refused."""
+    """What a gate decided. `memory` holds the ledger, also of a refusal; `plan` None if refused.
+
+    `longest_tokens`: the longest request that would fit, as far as gate A knows.
+    """
 
     plan: Plan | None
     memory: MemoryFacts | None
     outcome: Outcome
+    longest_tokens: int = 0
 
 
-def gate_a(facts: DeviceFacts, need: Need, options: Options) -> GateResult:
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What `--plan` adds to what gate A knows: a predicted peak, and the cap on the pool."""
+
+    activation_bytes: int = 0
+    max_num_seqs: int | None = None
+
+
+def gate_a(
+    facts: DeviceFacts, need: Need, options: Options, expected: Expected | None = None
+) -> GateResult:
     """Refuse what cannot fit, before anything is loaded: weights, margin and the smallest pool.
 
     Runs again once CUDA tells its own total; where no total is known, the fit is skipped.
     """
+    expected = expected or Expected()
     heads = need.num_attention_heads, need.layout.target.num_kv_heads, need.ranks
     outcome = outcome_of("SD505", judge_ranks(*heads))
     if outcome.refused:
@@ -63,11 +78,14 @@ def gate_a(facts: DeviceFacts, need: Need, options: Options) -> GateResult:
     charges = Charges(
         target_weights_bytes=need.weights.target_bytes,
         draft_weights_bytes=need.weights.draft_bytes,
+        activation_bytes=expected.activation_bytes,
         margin_bytes=options.memory_margin_bytes,
     )
     ceiling = None if facts.free_bytes is None else facts.free_bytes + facts.own_bytes
-    request = plan_request(need, options, Rank(facts.total_bytes, charges, ceiling), None)
-    return _fits(Case(facts, need, options, measured=False), request, outcome)
+    rank = Rank(facts.total_bytes, charges, ceiling)
+    request = plan_request(need, options, rank, expected.max_num_seqs)
+    result = _fits(Case(facts, need, options, measured=False), request, outcome)
+    return replace(result, longest_tokens=longest_tokens(request, need.limit_tokens))
 
 
 def _fits(case: Case, request: PlanRequest, before: Outcome) -> GateResult:

@@ -6,7 +6,7 @@ import resource
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -54,12 +54,20 @@ class StorageCounter(TorchDispatchMode):  # type: ignore[no-untyped-call]
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        given = {_key(tensor) for tensor in tree_leaves((args, kwargs)) if _counts(tensor)}
-        result = func(*args, **(kwargs or {}))
+        given = {_key(tensor) for tensor in tree_leaves((args, kwargs)) if self.counts(tensor)}
+        result = self.run(func, args, kwargs or {})
         for tensor in tree_leaves(result):
-            if _counts(tensor) and _key(tensor) not in given:
+            if self.counts(tensor) and _key(tensor) not in given:
                 self._add(tensor)
         return result
+
+    def counts(self, value: object) -> bool:
+        """True for a tensor whose storage is counted: not a meta tensor, which has no memory."""
+        return is_strided(value) and value.device.type != "meta"
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """The result of one operator."""
+        return func(*args, **kwargs)
 
     def _add(self, tensor: torch.Tensor) -> None:
         storage, key = tensor.untyped_storage(), _key(tensor)
@@ -162,13 +170,9 @@ class HostSource:
             found.views["resident pages"] = grown
 
 
-def _counts(value: object) -> bool:
-    """True for a tensor with memory of its own kind (not meta, not sparse)."""
-    return (
-        isinstance(value, torch.Tensor)
-        and value.layout is torch.strided
-        and value.device.type != "meta"
-    )
+def is_strided(value: object) -> TypeGuard[torch.Tensor]:
+    """True for a tensor with one storage of its own kind (not sparse)."""
+    return isinstance(value, torch.Tensor) and value.layout is torch.strided
 
 
 def _key(tensor: torch.Tensor) -> int:

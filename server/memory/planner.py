@@ -145,6 +145,16 @@ def plan(request: PlanRequest) -> Plan | Shortfall:
     return _accepted(request, limiting, wanted, length)
 
 
+def longest_tokens(request: PlanRequest, limit_tokens: int) -> int:
+    """The longest request, up to `limit_tokens`, that fits on every rank; 0 when none does."""
+    pool_bytes = min(rank.granted_bytes(request.utilization) for rank in request.ranks)
+    if request.kv_cache_bytes is not None and request.kv_cache_bytes > pool_bytes:
+        return 0
+    pool_bytes = request.kv_cache_bytes or pool_bytes
+    num_blocks = pool_bytes // request.layout.block_bytes
+    return min(request.layout.longest_tokens(num_blocks), limit_tokens)
+
+
 def _length(request: PlanRequest, num_blocks: int) -> int:
     """The length to serve. A fitted length is rounded down to a block, unless the model's own
     limit binds; it is at least one token, so that too small a pool is refused.

@@ -119,6 +119,19 @@ def measure_phases(
     return tuple(found)
 
 
+def run_once(
+    source: MemorySource, models: Models, work: Workload
+) -> tuple[tuple[PhasePeak, ...] | None, Outcome]:
+    """The peak of every phase without a warm-up, for a source on which nothing is computed.
+
+    None comes with SD504: the step's input alone would have no room.
+    """
+    if refusal := _hopeless(source, models, work.shape):
+        return None, outcome_of("SD504", (refusal,))
+    pool = _small_pool(source, models, work)
+    return measure_phases(source, models, work, pool), outcome_of("SD504", ())
+
+
 def _attempt(source: MemorySource, models: Models, work: Workload) -> tuple[Profile, int]:
     """One profile, and how much memory others took meanwhile (negative: gave back)."""
     source.settle()

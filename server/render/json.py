@@ -7,7 +7,7 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.render.escape import redacted
-from server.report import DraftFacts, MemoryFacts, Report
+from server.report import DraftFacts, MemoryFacts, PlanFacts, Report
 
 FORMAT_VERSION = "1.0"
 
@@ -38,6 +38,7 @@ def report_json(report: Report) -> str:
         "checks": [check._asdict() for check in report.checks.values()],
         "diagnostics": [_diagnostic(finding) for finding in report.findings],
         "memory": None if report.memory is None else _memory(report.memory),
+        "plan": None if report.plan is None else _plan(report.plan),
         "self_test": None if report.self_test is None else dict(report.self_test),
         "phases": [{"name": phase.name, "ms": round(phase.ms, 3)} for phase in report.phases],
         "elapsed_s": round(report.elapsed_s, 3),
@@ -75,6 +76,12 @@ def _memory(memory: MemoryFacts) -> _Object:
         "ledger": [{**li._asdict(), "difference_bytes": li.difference_bytes} for li in lines],
         "kv": None if memory.kv is None else memory.kv._asdict(),
     }
+
+
+def _plan(plan: PlanFacts) -> _Object:
+    """One answer per device; each has the ledger of its own device."""
+    answers = [{**one._asdict(), "memory": _memory(one.memory)} for one in plan.answers]
+    return {**plan._asdict(), "answers": answers}
 
 
 def _plain(value: JsonValue, depth: int) -> JsonValue:

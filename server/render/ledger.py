@@ -39,7 +39,12 @@ def key_of(index: int) -> str:
 
 
 def ledger_table(memory: MemoryFacts) -> str:
-    """Key, line, billed, measured, difference; then the total, which is the limit."""
+    """The rows of the ledger in columns."""
+    return _align(ledger_rows(memory))
+
+
+def ledger_rows(memory: MemoryFacts) -> list[tuple[str, ...]]:
+    """Key, line, billed, measured, difference, below their names; then the total, the limit."""
     rows: list[tuple[str, ...]] = [
         ("", "line", "billed bytes", "", "measured bytes", "", "difference", "")
     ]
@@ -52,7 +57,7 @@ def ledger_table(memory: MemoryFacts) -> str:
         rows.append(("", "billed in all", str(billed), size(billed), "", "", "", ""))
         limit = memory.limit_bytes
         rows.append(("", "limit", str(limit), size(limit), "", "", "", ""))
-    return _align(rows)
+    return rows
 
 
 def _row(key: str, line: LedgerLine) -> tuple[str, ...]:
@@ -162,7 +167,7 @@ def render_memory(memory: MemoryFacts, style: Style) -> str:
     ]
     if memory.ledger:
         parts.append(ledger_table(memory))
-        bar = ledger_bar(memory, style)
+        bar = ledger_bar(memory, style) if style.bar_width else ""
         parts += [_indented(f"{bar}\n{ledger_legend(memory, style)}")] if bar else []
     parts += [_indented(kv_lines(memory.kv))] if memory.kv else []
     if memory.unexplained_bytes is not None:

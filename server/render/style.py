@@ -7,6 +7,8 @@ from typing import NamedTuple, TextIO
 from server.findings import Severity
 
 _RESET = "\x1b[0m"
+# A bar is indented by 2, and says nothing below 40 columns.
+_INDENT, _NARROWEST = 2, 40
 _CODES: Mapping[str, str] = {
     "error": "\x1b[1;31m",
     "warning": "\x1b[1;33m",
@@ -18,7 +20,10 @@ _BAR = ("\x1b[34m", "\x1b[36m", "\x1b[35m", "\x1b[33m", "\x1b[32m", "\x1b[31m")
 
 
 class Style(NamedTuple):
-    """Layout of one stream. Widths are in columns; `blocks` allows Unicode block characters."""
+    """Layout of one stream. Widths are in columns; `blocks` allows Unicode block characters.
+
+    `bar_width` is 0 where the terminal is too narrow for a bar.
+    """
 
     color: bool = False
     verbose: bool = False
@@ -48,9 +53,18 @@ def style_of(
         color=wants_color(stream, environ, color),
         verbose=verbose,
         width=min(100, max(columns or 100, 60)),
-        bar_width=min(100, max(columns or 80, 40)),
-        blocks=_can_encode(stream, "\u2588\u2593\u2592\u2591"),
+        bar_width=_bar_width(columns),
+        blocks=color != "never"
+        and environ.get("TERM") != "dumb"
+        and _can_encode(stream, "\u2588\u2593\u2592\u2591"),
     )
+
+
+def _bar_width(columns: int | None) -> int:
+    """The terminal's width less the indent of the bar; 80 where there is no terminal."""
+    if columns is None:
+        return 80
+    return columns - _INDENT if columns >= _NARROWEST else 0
 
 
 def wants_color(stream: TextIO | None, environ: Mapping[str, str], color: str) -> bool:

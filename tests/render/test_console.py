@@ -136,7 +136,10 @@ def test_the_order_of_colour_settings(
 def test_a_style_for_no_terminal_has_the_usual_widths() -> None:
     style = style_of(io.TextIOWrapper(io.BytesIO(), encoding="ascii"), {})
     assert (style.width, style.bar_width, style.blocks) == (100, 80, False)
-    assert style_of(io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), {}).blocks
+    wide = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+    assert style_of(wide, {}).blocks
+    assert not style_of(wide, {}, "never").blocks
+    assert not style_of(wide, {"TERM": "dumb"}).blocks
     assert style_of(None, {}) == Style()
 
 
@@ -145,6 +148,10 @@ def test_a_narrow_terminal_narrows_text_and_bar(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(stream, "fileno", lambda: 99)
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((72, 20)))
     style = style_of(stream, {})
-    assert (style.width, style.bar_width) == (72, 72)
+    assert (style.width, style.bar_width) == (72, 70)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((40, 20)))
+    assert style_of(stream, {}).bar_width == 38
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((39, 20)))
+    assert style_of(stream, {}).bar_width == 0
     monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((0, 0)))
     assert style_of(stream, {}).bar_width == 80

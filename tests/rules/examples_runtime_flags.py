@@ -31,4 +31,9 @@ EXAMPLES: tuple[Example, ...] = (
         Boot((beside("out", there=False),), _REPORT),
         Boot((beside("out", there=True),), _REPORT),
     ),
+    make_example(
+        "SD708",
+        Typed("--assume-gpu a100-80g"),
+        Typed("--plan --assume-gpu a100-80g"),
+    ),
 )

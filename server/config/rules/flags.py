@@ -35,7 +35,10 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD705",
         name="flags-conflict",
-        summary="one setting has one value, and --weights mapped a CPU and the stored dtype",
+        summary=(
+            "one setting has one value, --weights mapped a CPU and the stored dtype, and --plan "
+            "no --check beside it, nor --assume-gpu a CPU"
+        ),
         why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
         source=_OUR_RULE,
@@ -56,10 +59,19 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD707",
         name="report-file-unwritable",
-        summary="the file named by --report-file can be written",
+        summary="the files named by --report-file and --report-html can be written",
         why="a CI job would read an old report, or none, and take it for this boot's",
         fix="name a file in a folder that exists and that this user may write",
         source="rule of this server: an output that was asked for and cannot be made is a fault",
         exit_code=ExitCode.NOINPUT,
+    ),
+    Rule(
+        id="SD708",
+        name="flag-needs-plan",
+        summary="a flag about a plan is given together with --plan",
+        why="a boot takes the device that is there and measures it, and would not read the flag",
+        fix="add --plan, or leave the flag out",
+        source=_OUR_RULE,
+        exit_code=ExitCode.USAGE,
     ),
 )

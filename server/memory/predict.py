@@ -1,0 +1,132 @@
+"""The activation peak before anything is loaded: the profile's own steps, run without memory.
+
+Models, pool and steps are the real ones, on torch's meta device: each operator gives a tensor
+with its shape and no bytes, and the storages that would live are counted as on a host
+(`server/memory/host_source.py`). On a CPU that is what the profile measures as "torch storages".
+
+On CUDA it is a prediction. There masked attention takes another kernel, which stores its rows
+batch by batch, so that they are copied once more, and for which torch makes the mask again in the
+compute dtype, once more where its rows must be padded to 16, with a boolean in between
+(pytorch/pytorch aten/src/ATen/native/transformers/attention.cpp). That is billed. Not billed are
+the allocator's rounding (512 bytes each), the split sums of flash attention (some MiB), and what
+stays after a first step (cuBLAS' workspace, 8 to 32 MiB), which a boot counts as runtime.
+"""
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from server.config.records import Backbone, BlockDraft, TargetConfig
+from server.findings import Outcome
+from server.memory.facts import DeviceFacts, DeviceKind
+from server.memory.host_source import StorageCounter, is_strided
+from server.memory.profile import Models, PhasePeak, Workload, run_once
+from server.memory.shapes import ATTENTION, RULES
+from server.memory.source import Peak
+from server.model.build import build_drafter, build_target, materialise
+
+VIEW = "predicted storages"
+
+# Layers that are run: the first one, and one that follows another. All others repeat the second,
+# and of a layer nothing stays but its rows: a test compares this with all layers.
+LAYERS = 2
+
+_MASK_ALIGNMENT = 16
+
+
+class MetaCounter(StorageCounter):  # type: ignore[no-untyped-call]
+    """Counts the storages of meta tensors, with attention as CUDA does it or as a CPU does."""
+
+    def __init__(self, cuda: bool) -> None:
+        """Start at zero."""
+        super().__init__()
+        self._cuda = cuda
+
+    def counts(self, value: object) -> bool:
+        """True for a meta tensor."""
+        return is_strided(value) and value.device.type == "meta"
+
+    def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
+        """The operator's result, without its arithmetic."""
+        if func is ATTENTION and self._cuda and kwargs.get("attn_mask") is not None:
+            return self._masked(args[0], kwargs["attn_mask"])
+        rule = RULES.get(func)
+        found = None if rule is None else rule(args, kwargs)
+        return func(*args, **kwargs) if found is None else found
+
+    def _masked(self, query: Tensor, mask: Tensor) -> Tensor:
+        copies = 2 if mask.shape[-1] % _MASK_ALIGNMENT else 1
+        inside_bytes = mask.numel() * (copies * query.element_size() + mask.element_size())
+        self.peak_bytes = max(self.peak_bytes, self.live_bytes + inside_bytes)
+        batch, heads, rows, head_dim = query.shape
+        return query.new_empty(batch, rows, heads, head_dim).transpose(1, 2)
+
+
+class MetaSource:
+    """A device that holds nothing. `facts` are those of the device that is stood in for."""
+
+    def __init__(self, facts: DeviceFacts) -> None:
+        """Nothing is opened."""
+        self.facts = facts
+        self.torch_device = torch.device("meta")
+
+    def free_bytes(self) -> int:
+        """All of it: the step is run before anything else is there."""
+        return self.facts.total_bytes or 0
+
+    def used_by_us_bytes(self) -> int:
+        """Nothing."""
+        return 0
+
+    def allocated_bytes(self) -> int:
+        """Nothing."""
+        return 0
+
+    def settle(self) -> None:
+        """There is nothing to give back."""
+
+    def guard(self) -> AbstractContextManager[None]:
+        """Nothing can run out."""
+        return nullcontext()
+
+    @contextmanager
+    def peak(self) -> Iterator[Peak]:
+        """The storages that would live at once."""
+        found = Peak()
+        with MetaCounter(self.facts.kind is DeviceKind.CUDA) as counter:
+            yield found
+        found.views[VIEW] = counter.peak_bytes
+
+
+Shape = TypeVar("Shape", bound=Backbone)
+
+
+def predict(
+    facts: DeviceFacts,
+    pair: tuple[TargetConfig, BlockDraft | None],
+    work: Workload,
+    dtype: str,
+    layers: int = LAYERS,
+) -> tuple[tuple[PhasePeak, ...] | None, Outcome]:
+    """The peak of every phase of `work` on a device such as `facts` names, in bytes.
+
+    None comes with SD504: the step cannot fit. `layers` is how many of each model are run.
+    """
+    target, draft = pair
+    models = Models(
+        build_target(_shallow(target, layers)),
+        None if draft is None else build_drafter(_shallow(draft, layers), target.hidden_size),
+    )
+    source = MetaSource(facts)
+    for module in (models.target, models.drafter):
+        if isinstance(module, nn.Module):
+            materialise(module, source.torch_device, getattr(torch, dtype))
+    return run_once(source, models, work)
+
+
+def _shallow(config: Shape, layers: int) -> Shape:
+    """`config` with no more than `layers` layers."""
+    return config.model_copy(update={"num_hidden_layers": min(layers, config.num_hidden_layers)})

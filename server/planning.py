@@ -1,0 +1,144 @@
+"""`--plan`: the gate and the ledger without loading a weight, for devices that need not be there.
+
+Each device is judged as a boot's first look at the memory judges it, with the activation peak
+predicted where torch can be imported. What only a boot can measure stands as 0, and that is told.
+"""
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from server.admission import Admission
+from server.cards import CARDS
+from server.findings import Outcome
+from server.log import Log, Refused
+from server.memory.device import open_device, usable_torch
+from server.memory.facts import DeviceFacts, DeviceKind, find_device
+from server.memory.gates import Expected, GateResult, gate_a
+from server.memory.shape import resolve_shape
+from server.memory.units import bytes_text
+from server.options import Options
+from server.report import NOT_TOUCHED, MemoryFacts, PlanAnswer, PlanFacts
+from server.serve import Placed, on_device
+
+if TYPE_CHECKING:
+    from server.memory.profile import PhasePeak
+
+_RUNTIME = "runtime: a boot measures it; here it stands as 0, so a boot may have fewer KV blocks"
+_NVML = "total: NVML's; CUDA's own, which a boot goes by, is 0.4 to 0.9 GiB smaller on usual cards"
+
+
+def make_plan(admission: Admission, options: Options, log: Log) -> None:
+    """Judge every device that is asked for. Raises Refused when one of them has no room."""
+    devices = _assumed(options) or (_at_hand(options, log),)
+    step = Step(_why_no_prediction(options, log))
+    places = [on_device(facts, admission, options, log) for facts in devices]
+    answers = []
+    for placed in places:
+        decided = step.judge(placed)
+        log.tell(decided.outcome)
+        if decided.memory is not None:
+            memory = _with_notes(decided.memory, placed, step)
+            fits = decided.plan is not None
+            answers.append(PlanAnswer(memory, fits, decided.longest_tokens))
+    log.report.memory = answers[0].memory if len(answers) == 1 else None
+    smallest = _smallest(replace(places[0], options=options), step)
+    log.report.plan = PlanFacts(tuple(answers), smallest, step.why_not is None)
+    if log.report.refused:
+        raise Refused
+
+
+class Step:
+    """The largest step and its predicted peak, worked out once per kind of device.
+
+    `why_not` says why nothing is predicted; the peak then stands as 0.
+    """
+
+    def __init__(self, why_not: str | None) -> None:
+        """Nothing is predicted yet."""
+        self.why_not = why_not
+        self.known: dict[DeviceKind, tuple[PhasePeak, ...]] = {}
+
+    def judge(self, placed: Placed) -> GateResult:
+        """What a boot's first look at the memory says, given the peak; SD504 without room."""
+        outcome = Outcome()
+        if self.why_not is None and placed.facts.kind not in self.known:
+            outcome = self._predict(placed)
+            if outcome.refused:
+                return GateResult(None, None, outcome)
+        peaks = self.known.get(placed.facts.kind, ())
+        shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
+        activation_bytes = max((peak.peak_bytes for peak in peaks), default=0)
+        expected = Expected(activation_bytes, shape.max_num_seqs)
+        decided = gate_a(placed.facts, placed.need, placed.options, expected)
+        return replace(decided, outcome=outcome + decided.outcome)
+
+    def _predict(self, placed: Placed) -> Outcome:
+        from server.memory.predict import predict
+        from server.memory.profile import Workload, step_shape
+
+        need, admission = placed.need, placed.admission
+        shape = resolve_shape(placed.options, placed.facts, admission.draft)
+        longest = placed.options.max_model_len or need.limit_tokens
+        work = Workload(need.layout, step_shape(shape, longest))
+        pair = admission.target, admission.draft
+        found, outcome = predict(placed.facts, pair, work, placed.dtype)
+        if found is not None:
+            self.known[placed.facts.kind] = found
+        return outcome
+
+
+def _assumed(options: Options) -> tuple[DeviceFacts, ...]:
+    """The devices that are only named, in the order of the flags."""
+    kind = DeviceKind.CPU if options.device == "cpu" else DeviceKind.CUDA
+    named = {name: CARDS[name] for name in options.assume_gpu}
+    sizes = {bytes_text(size): size for size in options.assume_memory}
+    return tuple(_device(kind, name, total) for name, total in (named | sizes).items())
+
+
+def _device(kind: DeviceKind, name: str, total_bytes: int) -> DeviceFacts:
+    reason = "assumed, not looked at"
+    return DeviceFacts(kind, f"{name}, assumed", reason, total_bytes=total_bytes, exact=True)
+
+
+def _at_hand(options: Options, log: Log) -> DeviceFacts:
+    """The device that a boot would take. It is opened only where nothing else tells its size."""
+    facts = log.obtain(*find_device(options.device, os.environ))
+    if facts.total_bytes is not None:
+        return facts
+    source = log.obtain(*open_device(facts))
+    log.report.not_done.remove(NOT_TOUCHED)
+    return source.facts
+
+
+def _why_no_prediction(options: Options, log: Log) -> str | None:
+    """None where the peak can be predicted. Raises Refused where it must be and cannot."""
+    if options.predict is False:
+        return "--no-predict"
+    torch, outcome = usable_torch()
+    if torch is not None:
+        return None
+    if options.predict:
+        log.require(outcome)
+    return outcome.findings[0].message
+
+
+def _with_notes(memory: MemoryFacts, placed: Placed, step: Step) -> MemoryFacts:
+    """The ledger's remarks, with what is predicted and what is not known."""
+    peaks = step.known.get(placed.facts.kind, ())
+    told = ", ".join(f"{peak.phase} {bytes_text(peak.peak_bytes)}" for peak in peaks)
+    activation = f"activation: predicted, the larger of {told}"
+    if step.why_not is not None:
+        activation = f"activation: not predicted ({step.why_not}); it stands as 0, a lower bound"
+    by_nvml = placed.facts.kind is DeviceKind.CUDA and not placed.facts.exact
+    notes = (*memory.notes, activation, _RUNTIME, *((_NVML,) if by_nvml else ()))
+    return memory._replace(notes=notes)
+
+
+def _smallest(placed: Placed, step: Step) -> str | None:
+    """The smallest GPU of the table on which the pair fits, under the same settings."""
+    for name, total_bytes in CARDS.items():
+        facts = _device(DeviceKind.CUDA, name, total_bytes)
+        if step.judge(replace(placed, facts=facts)).plan is not None:
+            return name
+    return None
