@@ -46,10 +46,13 @@ GOOD = [
     ("--max-num-batched-tokens", "8192", 8192),
     ("--kv-block-size", "32", 32),
     ("--output-format", "json", "json"),
+    ("--assume-gpu", "l4-24g", ("l4-24g",)),
+    ("--assume-memory", "80GiB", (80 * GIB,)),
     ("--report-file", "out/report.json", Path("out/report.json")),
+    ("--report-html", "out/report.html", Path("out/report.html")),
     ("--color", "never", "never"),
 ]
-SWITCHES = ("--check", "--exit-after-boot", "--strict", "--verbose")
+SWITCHES = ("--check", "--plan", "--exit-after-boot", "--strict", "--verbose")
 
 
 def accepted(*argv: str, **environ: str) -> Options:
@@ -67,13 +70,14 @@ def test_defaults() -> None:
 
 
 def test_every_flag_with_a_value_is_in_the_table_above() -> None:
-    told = {name for name, _, _ in GOOD} | set(SWITCHES)
+    told = {name for name, _, _ in GOOD} | set(SWITCHES) | {"--predict"}
     assert told == {flag.name for flag in FLAGS if flag.env}
 
 
 @pytest.mark.parametrize(("name", "text", "value"), GOOD)
 def test_a_flag_takes_its_values(name: str, text: str, value: object) -> None:
     base = [part for flag in ("--target", "--draft") if flag != name for part in (flag, "X")]
+    base += ["--plan"] if name.startswith("--assume") else []
     field = name.removeprefix("--").replace("-", "_")
     for argv in ([*base, name, text], [*base, f"{name}={text}"]):
         options = accepted(*argv)
@@ -129,6 +133,23 @@ def test_the_same_value_twice_is_no_conflict() -> None:
     assert options.kv_cache_memory_bytes == GIB
 
 
+def test_a_flag_that_repeats_keeps_every_value_in_order() -> None:
+    given = ("--assume-gpu", "l4-24g", "--assume-memory", "2GiB", "--assume-gpu", "a100-40g")
+    options = with_target("--plan", *given, "--assume-memory", "1GiB", SERVER_ASSUME_GPU="a10-24g")
+    assert options.assume_gpu == ("l4-24g", "a100-40g")
+    assert options.assume_memory == (2 * GIB, GIB)
+    assert options.source("assume_gpu") == "flag --assume-gpu"
+    settings = parse(["--target", "T", "--plan", *given], {}).settings
+    assert settings["assume_gpu"].value == ["l4-24g", "a100-40g"]
+
+
+def test_a_prediction_may_be_demanded_forbidden_or_left_open() -> None:
+    asked = [with_target("--plan", *flag).predict for flag in ((), ("--predict",))]
+    assert asked == [None, True]
+    assert with_target("--plan", "--no-predict").predict is False
+    assert with_target("--plan", SERVER_PREDICT="off").predict is False
+
+
 def test_check_goes_with_exit_after_boot() -> None:
     options = with_target("--check", "--exit-after-boot")
     assert options.check
@@ -139,7 +160,7 @@ def test_how_to_tell_is_known_when_the_rest_is_refused() -> None:
     parsed = parse(["--bogus", "--verbose", "--color=never", "--report-file", "r"],
                    {"SERVER_OUTPUT_FORMAT": "json"})  # fmt: skip
     assert parsed.options is None
-    assert parsed.telling == ("json", Path("r"), "never", True)
+    assert parsed.telling == ("json", Path("r"), None, "never", True)
 
 
 def test_settings_hold_every_option_with_its_source() -> None:
@@ -170,7 +191,7 @@ def test_a_fraction_is_shown_exactly(value: Fraction, text: str) -> None:
 def test_passing_rules_are_checks_of_the_report() -> None:
     checks = parse(["--target", "T"], {}).outcome.checks
     assert {check.rule for check in checks} == {
-        "SD604", "SD701", "SD703", "SD704", "SD705", "SD706",
+        "SD604", "SD701", "SD703", "SD704", "SD705", "SD706", "SD708",
     }  # fmt: skip
     assert {check.status for check in checks} == {"pass"}
 

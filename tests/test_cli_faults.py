@@ -29,7 +29,10 @@ BAD = {
     "--max-num-batched-tokens": ["", "8k"],
     "--kv-block-size": ["", "0"],
     "--output-format": ["", "yaml"],
+    "--assume-gpu": ["", "a100", "L4-24G"],
+    "--assume-memory": ["", "0", "80G"],
     "--report-file": ["", "-", "a\0b"],
+    "--report-html": ["", "-", "a\0b"],
     "--color": ["", "on"],
 }
 

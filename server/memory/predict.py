@@ -35,6 +35,7 @@ VIEW = "predicted storages"
 LAYERS = 2
 
 _MASK_ALIGNMENT = 16
+_MASK = 3  # its place among the operands of attention
 
 
 class MetaCounter(StorageCounter):  # type: ignore[no-untyped-call]
@@ -51,8 +52,8 @@ class MetaCounter(StorageCounter):  # type: ignore[no-untyped-call]
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """The operator's result, without its arithmetic."""
-        if func is ATTENTION and self._cuda and kwargs.get("attn_mask") is not None:
-            return self._masked(args[0], kwargs["attn_mask"])
+        if func is ATTENTION and self._cuda and len(args) > _MASK and args[_MASK] is not None:
+            return self._masked(args[0], args[_MASK])
         rule = RULES.get(func)
         found = None if rule is None else rule(args, kwargs)
         return func(*args, **kwargs) if found is None else found

@@ -3,6 +3,7 @@
 from server.render.escape import visible
 from server.render.ledger import render_memory
 from server.render.style import Style
+from server.render.text import count
 from server.report import PlanAnswer, PlanFacts
 
 
@@ -14,10 +15,12 @@ def render_plan(plan: PlanFacts, style: Style) -> str:
 
 def verdict(answer: PlanAnswer) -> str:
     """Fits or not, and the longest request that does."""
-    kv = answer.memory.kv
-    says = "does not fit" if kv is None else f"fits: {kv.max_model_len} tokens are asked for"
-    longest = f"the longest request that fits is {answer.longest_tokens} tokens"
-    return f"{says}; {longest if answer.longest_tokens else 'no request of any length fits'}"
+    kv, longest = answer.memory.kv, answer.longest_tokens
+    says = "does not fit"
+    if answer.fits and kv is not None:
+        says = f"fits, with requests of up to {count(kv.max_model_len, 'token')}"
+    room = f"the longest that fits is {count(longest, 'token')}" if longest else "no length fits"
+    return f"{says}; {room}"
 
 
 def smallest(plan: PlanFacts) -> str:

@@ -77,7 +77,7 @@ def test_the_fixed_names_and_values() -> None:
     document = parsed(make_report())
     assert list(document) == [
         "format_version", "tool", "verdict", "exit_code", "counts", "not_done", "inputs",
-        "settings", "checks", "diagnostics", "memory", "self_test", "phases", "elapsed_s",
+        "settings", "checks", "diagnostics", "memory", "plan", "self_test", "phases", "elapsed_s",
     ]  # fmt: skip
     assert document["format_version"] == "1.0"
     assert document["tool"]["name"] == "draftgate"
