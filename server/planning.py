@@ -31,27 +31,27 @@ _NVML = "total: NVML's; CUDA's own, which a boot goes by, is 0.4 to 0.9 GiB smal
 def make_plan(admission: Admission, options: Options, log: Log) -> None:
     """Judge every device that is asked for. Raises Refused when one of them has no room."""
     devices = _assumed(options) or (_at_hand(options, log),)
-    step = Step(_why_no_prediction(options, log))
+    judge = Judge(_why_no_prediction(options, log))
     places = [on_device(facts, admission, options, log) for facts in devices]
     answers = []
     for placed in places:
-        decided = step.judge(placed)
+        decided = judge.decide(placed)
         log.tell(decided.outcome)
         if decided.memory is not None:
-            memory = _with_notes(decided.memory, placed, step)
+            memory = _with_notes(decided.memory, placed, judge)
             fits = decided.plan is not None
             answers.append(PlanAnswer(memory, fits, decided.longest_tokens))
     log.report.memory = answers[0].memory if len(answers) == 1 else None
-    smallest = _smallest(replace(places[0], options=options), step)
-    log.report.plan = PlanFacts(tuple(answers), smallest, step.why_not is None)
+    smallest = _smallest(replace(places[0], options=options), judge)
+    log.report.plan = PlanFacts(tuple(answers), smallest, judge.why_not is None)
     if log.report.refused:
         raise Refused
 
 
-class Step:
-    """The largest step and its predicted peak, worked out once per kind of device.
+class Judge:
+    """Judges devices; the largest step's peak is predicted once per kind of device.
 
-    `why_not` says why nothing is predicted; the peak then stands as 0.
+    `why_not` says why nothing is predicted; the peak then stands as 0. `known` holds the peaks.
     """
 
     def __init__(self, why_not: str | None) -> None:
@@ -59,7 +59,7 @@ class Step:
         self.why_not = why_not
         self.known: dict[DeviceKind, tuple[PhasePeak, ...]] = {}
 
-    def judge(self, placed: Placed) -> GateResult:
+    def decide(self, placed: Placed) -> GateResult:
         """What a boot's first look at the memory says, given the peak; SD504 without room."""
         outcome = Outcome()
         if self.why_not is None and placed.facts.kind not in self.known:
@@ -91,9 +91,9 @@ class Step:
 def _assumed(options: Options) -> tuple[DeviceFacts, ...]:
     """The devices that are only named, in the order of the flags."""
     kind = DeviceKind.CPU if options.device == "cpu" else DeviceKind.CUDA
-    named = {name: CARDS[name] for name in options.assume_gpu}
-    sizes = {bytes_text(size): size for size in options.assume_memory}
-    return tuple(_device(kind, name, total) for name, total in (named | sizes).items())
+    named = [(name, CARDS[name]) for name in options.assume_gpu]
+    sizes = [(bytes_text(size), size) for size in options.assume_memory]
+    return tuple(_device(kind, name, total) for name, total in dict.fromkeys(named + sizes))
 
 
 def _device(kind: DeviceKind, name: str, total_bytes: int) -> DeviceFacts:
@@ -123,22 +123,22 @@ def _why_no_prediction(options: Options, log: Log) -> str | None:
     return outcome.findings[0].message
 
 
-def _with_notes(memory: MemoryFacts, placed: Placed, step: Step) -> MemoryFacts:
+def _with_notes(memory: MemoryFacts, placed: Placed, judge: Judge) -> MemoryFacts:
     """The ledger's remarks, with what is predicted and what is not known."""
-    peaks = step.known.get(placed.facts.kind, ())
+    peaks = judge.known.get(placed.facts.kind, ())
     told = ", ".join(f"{peak.phase} {bytes_text(peak.peak_bytes)}" for peak in peaks)
     activation = f"activation: predicted, the larger of {told}"
-    if step.why_not is not None:
-        activation = f"activation: not predicted ({step.why_not}); it stands as 0, a lower bound"
+    if judge.why_not is not None:
+        activation = f"activation: not predicted ({judge.why_not}); it stands as 0, a lower bound"
     by_nvml = placed.facts.kind is DeviceKind.CUDA and not placed.facts.exact
     notes = (*memory.notes, activation, _RUNTIME, *((_NVML,) if by_nvml else ()))
     return memory._replace(notes=notes)
 
 
-def _smallest(placed: Placed, step: Step) -> str | None:
+def _smallest(placed: Placed, judge: Judge) -> str | None:
     """The smallest GPU of the table on which the pair fits, under the same settings."""
     for name, total_bytes in CARDS.items():
         facts = _device(DeviceKind.CUDA, name, total_bytes)
-        if step.judge(replace(placed, facts=facts)).plan is not None:
+        if judge.decide(replace(placed, facts=facts)).plan is not None:
             return name
     return None

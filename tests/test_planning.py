@@ -1,0 +1,66 @@
+"""A plan for the device at hand: what is asked of it, and what others hold of it."""
+
+from pathlib import Path
+
+import pytest
+
+from server import planning, startup
+from server.findings import Outcome, outcome_of
+from server.log import Log, Refused
+from server.memory.facts import DeviceFacts
+from server.report import NOT_LOADED, NOT_TOUCHED
+from tests.boots import make_log, make_options, rules
+from tests.memory.make import GIB, FixedSource, make_facts
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_CACHE_DIR", str(tmp_path))
+
+
+def plan_on(facts: DeviceFacts, monkeypatch: pytest.MonkeyPatch) -> Log:
+    """The plan of a sample pair, without a prediction, where `facts` are what NVML tells."""
+    options = make_options("sample:qwen3", "sample:dflash", plan=True, predict=False)
+    log = make_log(options)
+    log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
+    monkeypatch.setattr(planning, "find_device", lambda *_: (facts, outcome_of("SD601", ())))
+    try:
+        assert startup.boot(options, log) is None
+    except Refused:
+        assert log.report.refused
+    return log
+
+
+def notes_of(log: Log) -> str:
+    assert log.report.memory is not None
+    return "\n".join(log.report.memory.notes)
+
+
+def test_figures_of_nvml_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_nvml = plan_on(make_facts(exact=False), monkeypatch)
+    assert "total: NVML's" in notes_of(by_nvml)
+    assert "total: NVML's" not in notes_of(plan_on(make_facts(), monkeypatch))
+    assert by_nvml.report.not_done == [NOT_LOADED, NOT_TOUCHED]
+
+
+def test_memory_that_others_hold_is_a_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy = plan_on(make_facts(free_bytes=72 * GIB - 1), monkeypatch)
+    assert (rules(busy), busy.report.exit_code) == (["SD503"], 75)
+    assert busy.report.plan is not None
+    assert not busy.report.plan.answers[0].fits
+    assert rules(plan_on(make_facts(free_bytes=72 * GIB), monkeypatch)) == []
+
+
+def test_a_device_whose_size_nothing_tells_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[DeviceFacts] = []
+
+    def open_device(facts: DeviceFacts) -> tuple[FixedSource, Outcome]:
+        opened.append(facts)
+        return FixedSource(make_facts(total_bytes=7 * GIB), [0], [0]), Outcome()
+
+    monkeypatch.setattr(planning, "open_device", open_device)
+    log = plan_on(make_facts(total_bytes=None, free_bytes=None), monkeypatch)
+    assert len(opened) == 1
+    assert log.report.not_done == [NOT_LOADED]
+    assert log.report.memory is not None
+    assert log.report.memory.total_bytes == 7 * GIB
