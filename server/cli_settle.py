@@ -102,6 +102,7 @@ def demands(settled: Settled) -> Iterator[Finding]:
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _mapped_on_cuda(settled)
     yield from _plan_demands(settled)
+    yield from _one_file_twice(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -136,6 +137,16 @@ def _plan_demands(settled: Settled) -> Iterator[Finding]:
     if gpu is not None and device is not None and settled.values["device"] == "cpu":
         message = f"{gpu.spelling} is {word(gpu.text or '')}, and {device.spelling} is cpu"
         yield finding("SD705", message, gpu.location, device.location)
+
+
+def _one_file_twice(settled: Settled) -> Iterator[Finding]:
+    """SD705: both reports in one file, of which one would be lost."""
+    page, report = settled.given.get("report_html"), settled.given.get("report_file")
+    if page is None or report is None:
+        return
+    if settled.values["report_html"] == settled.values["report_file"]:
+        message = f"{page.spelling} and {report.spelling} are both {word(page.text or '')}"
+        yield finding("SD705", message, page.location, report.location)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

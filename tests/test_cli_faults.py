@@ -280,3 +280,39 @@ def test_mapped_weights_and_a_gpu_exclude_each_other() -> None:
     for device, weights in (("cuda", "private"), ("cpu", "mapped"), ("auto", "mapped")):
         argv = ("--target", "T", "--weights", weights, "--device", device)
         assert not faults(*argv)
+
+
+@pytest.mark.parametrize(
+    ("argv", "message", "near"),
+    [
+        (
+            ["--plan", "--check"],
+            "--check and --plan are both given",
+            ["--plan", "--no-check"],
+        ),
+        (
+            ["--plan", "--assume-gpu", "l4-24g", "--device", "cpu"],
+            "--assume-gpu is l4-24g, and --device is cpu",
+            ["--plan", "--assume-memory", "9GiB", "--device", "cpu"],
+        ),
+        (
+            ["--report-html", "out/r", "--report-file", "out/./r"],
+            "--report-html and --report-file are both out/r",
+            ["--report-html", "out/r", "--report-file", "out/q"],
+        ),
+    ],
+)
+def test_what_leaves_no_answer_is_a_conflict(
+    argv: list[str], message: str, near: list[str]
+) -> None:
+    fault = with_target(*argv)
+    assert (fault.rule, fault.message) == ("SD705", message)
+    assert not faults("--target", "T", *near)
+
+
+@pytest.mark.parametrize("flag", [["--assume-memory", "9GiB"], ["--predict"], ["--no-predict"]])
+def test_a_flag_of_a_plan_needs_a_plan(flag: list[str]) -> None:
+    fault = with_target(*flag)
+    assert (fault.rule, fault.message) == ("SD708", f"{flag[0]} is given, --plan is not")
+    assert with_target("--no-plan", *flag).rule == "SD708"
+    assert not faults("--target", "T", "--plan", *flag)

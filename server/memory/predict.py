@@ -4,9 +4,9 @@ Models, pool and steps are the real ones, on torch's meta device: each operator 
 with its shape and no bytes, and the storages that would live are counted as on a host
 (`server/memory/host_source.py`). On a CPU that is what the profile measures as "torch storages".
 
-On CUDA it is a prediction. There masked attention takes another kernel, which stores its rows
-batch by batch, so that they are copied once more, and for which torch makes the mask again in the
-compute dtype, once more where its rows must be padded to 16, with a boolean in between
+On CUDA it is a prediction. There attention that is masked or in float32 takes another kernel, which
+stores its rows batch by batch, so that they are copied once more. For it torch makes a mask again
+in the compute dtype, once more where its rows must be padded to 16, with a boolean in between
 (pytorch/pytorch aten/src/ATen/native/transformers/attention.cpp). That is billed. Not billed are
 the allocator's rounding (512 bytes each), the split sums of flash attention (some MiB), and what
 stays after a first step (cuBLAS' workspace, 8 to 32 MiB), which a boot counts as runtime.
@@ -17,7 +17,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from server.config.records import Backbone, BlockDraft, TargetConfig
 from server.findings import Outcome
@@ -52,18 +52,24 @@ class MetaCounter(StorageCounter):  # type: ignore[no-untyped-call]
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:  # noqa: ANN401
         """The operator's result, without its arithmetic."""
-        if func is ATTENTION and self._cuda and len(args) > _MASK and args[_MASK] is not None:
-            return self._masked(args[0], args[_MASK])
+        if func is ATTENTION and self._cuda:
+            return self._attention(args[0], args[_MASK] if len(args) > _MASK else None)
         rule = RULES.get(func)
         found = None if rule is None else rule(args, kwargs)
         return func(*args, **kwargs) if found is None else found
 
-    def _masked(self, query: Tensor, mask: Tensor) -> Tensor:
+    def _attention(self, query: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is None and query.dtype is not torch.float32:
+            return torch.empty_like(query)
+        if mask is not None:
+            self._mask_anew(query, mask)
+        batch, heads, rows, head_dim = query.shape
+        return query.new_empty(batch, rows, heads, head_dim).transpose(1, 2)
+
+    def _mask_anew(self, query: Tensor, mask: Tensor) -> None:
         copies = 2 if mask.shape[-1] % _MASK_ALIGNMENT else 1
         inside_bytes = mask.numel() * (copies * query.element_size() + mask.element_size())
         self.peak_bytes = max(self.peak_bytes, self.live_bytes + inside_bytes)
-        batch, heads, rows, head_dim = query.shape
-        return query.new_empty(batch, rows, heads, head_dim).transpose(1, 2)
 
 
 class MetaSource:
@@ -102,7 +108,7 @@ class MetaSource:
         found.views[VIEW] = counter.peak_bytes
 
 
-Shape = TypeVar("Shape", bound=Backbone)
+Config = TypeVar("Config", bound=Backbone)
 
 
 def predict(
@@ -123,11 +129,11 @@ def predict(
     )
     source = MetaSource(facts)
     for module in (models.target, models.drafter):
-        if isinstance(module, nn.Module):
+        if module is not None:
             materialise(module, source.torch_device, getattr(torch, dtype))
     return run_once(source, models, work)
 
 
-def _shallow(config: Shape, layers: int) -> Shape:
+def _shallow(config: Config, layers: int) -> Config:
     """`config` with no more than `layers` layers."""
     return config.model_copy(update={"num_hidden_layers": min(layers, config.num_hidden_layers)})

@@ -22,6 +22,7 @@ body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding
 h1{font-size:1.3rem}h2{font-size:1.1rem;margin-top:2rem}h3{font-size:1rem;margin-bottom:.3rem}
 table{border-collapse:collapse;margin:.5rem 0}
 th,td{text-align:left;padding:.15rem .8rem .15rem 0;vertical-align:top;overflow-wrap:anywhere}
+td:first-child{white-space:nowrap}
 .numbers td+td+td{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .bar{display:flex;position:relative;height:2rem;border:1px solid #495057;margin:.8rem 0 .4rem}
 .bar span{min-width:2px;overflow:hidden;color:#fff;padding-left:2px;box-sizing:border-box}

@@ -36,8 +36,8 @@ RULES: tuple[Rule, ...] = (
         id="SD705",
         name="flags-conflict",
         summary=(
-            "one setting has one value, --weights mapped a CPU and the stored dtype, and --plan "
-            "no --check beside it, nor --assume-gpu a CPU"
+            "one setting has one value, --weights mapped a CPU and the stored dtype, --plan no "
+            "--check beside it, --assume-gpu no CPU, and each report a file of its own"
         ),
         why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
