@@ -25,7 +25,7 @@ from server.memory.facts import DeviceFacts, DeviceKind
 from server.memory.host_source import StorageCounter, is_strided
 from server.memory.profile import Models, PhasePeak, Workload, run_once
 from server.memory.shapes import ATTENTION, RULES
-from server.memory.source import Peak
+from server.memory.source import Peak, Taken
 from server.model.build import build_drafter, build_target, materialise
 
 VIEW = "predicted storages"
@@ -75,6 +75,8 @@ class MetaCounter(StorageCounter):  # type: ignore[no-untyped-call]
 class MetaSource:
     """A device that holds nothing. `facts` are those of the device that is stood in for."""
 
+    noise_bytes = 0
+
     def __init__(self, facts: DeviceFacts) -> None:
         """Nothing is opened."""
         self.facts = facts
@@ -88,9 +90,10 @@ class MetaSource:
         """Nothing."""
         return 0
 
-    def allocated_bytes(self) -> int:
+    @contextmanager
+    def taken(self) -> Iterator[Taken]:
         """Nothing."""
-        return 0
+        yield Taken()
 
     def settle(self) -> None:
         """There is nothing to give back."""
