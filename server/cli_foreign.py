@@ -60,10 +60,6 @@ FOREIGN: Mapping[str, Foreign] = MappingProxyType(
             "asks for quantised weights, and this server serves none",
             "leave it out, and name a checkpoint in bfloat16, float16 or float32",
         ),
-        "--kv-cache-dtype": Foreign(
-            "gives the KV cache a type of its own, and here it has the type of --dtype",
-            "leave it out, or set --dtype",
-        ),
         "--host": _NO_PORT,
         "--port": _NO_PORT,
         "--served-model-name": _NO_PORT,

@@ -11,7 +11,7 @@ from server.flags import BY_FIELD, BY_VARIABLE, ENV_PREFIX, FLAGS, OTHER_VARIABL
 from server.options import MAPPED
 from server.render.escape import word
 
-_NEED_DRAFT = ("spec_method", "num_speculative_tokens")
+_NEED_DRAFT = ("spec_method", "num_speculative_tokens", "draft_kv_cache_dtype")
 _NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
 # What Kubernetes sets in every pod beside a Service that is called "server".
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")

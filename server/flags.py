@@ -38,6 +38,8 @@ _DTYPE_HABITS = {
     "fp32": "float32",
     "float": "float32",
 }
+_KV_DTYPES = ("auto", "bfloat16", "float16", "float32", "fp8_e4m3", "fp8_e5m2")
+_KV_DTYPE_HABITS = {**_DTYPE_HABITS, "fp8": "fp8_e4m3"}
 
 
 class Flag(NamedTuple):
@@ -141,7 +143,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--dtype",
         _WHAT,
-        "type of weights, activations and KV; auto takes the target's own",
+        "type of weights and activations; auto takes the target's own",
         choice(_DTYPES, _DTYPE_HABITS),
         "|".join(_DTYPES),
         "bfloat16",
@@ -179,6 +181,24 @@ FLAGS: tuple[Flag, ...] = (
         read_positive_bytes,
         "BYTES",
         "10GiB",
+    ),
+    Flag(
+        "--kv-cache-dtype",
+        _MEMORY,
+        "type that the KV pool stores; auto is that of --dtype. fp8 has the scale 1.0: larger "
+        "values are cut to what it holds, 448 in fp8_e4m3",
+        choice(_KV_DTYPES, _KV_DTYPE_HABITS),
+        "|".join(_KV_DTYPES),
+        "fp8_e4m3",
+    ),
+    Flag(
+        "--draft-kv-cache-dtype",
+        _MEMORY,
+        "the same for the draft's part; auto is that of --dtype, whatever the target's part stores",
+        choice(_KV_DTYPES, _KV_DTYPE_HABITS),
+        "|".join(_KV_DTYPES),
+        "bfloat16",
+        ("--speculative-draft-kv-cache-dtype",),
     ),
     Flag(
         "--memory-margin-bytes",

@@ -29,6 +29,8 @@ class Options:
     dtype: str = "auto"
     gpu_memory_utilization: Fraction = Fraction(9, 10)
     kv_cache_memory_bytes: int | None = None
+    kv_cache_dtype: str = "auto"
+    draft_kv_cache_dtype: str = "auto"
     memory_margin_bytes: int = 150 * 2**20
     max_model_len: int | None = None
     auto_max_model_len: bool = False

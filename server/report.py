@@ -70,7 +70,10 @@ class LedgerLine(NamedTuple):
 
 
 class KvFacts(NamedTuple):
-    """The KV pool. `usable_tokens` excludes the reserved blocks; lengths are in tokens."""
+    """The KV pool. `usable_tokens` excludes the reserved blocks; lengths are in tokens.
+
+    The types are those that are stored, or None where they are not known.
+    """
 
     target_bytes_per_token: int
     draft_bytes_per_token: int
@@ -81,6 +84,8 @@ class KvFacts(NamedTuple):
     usable_tokens: int
     max_model_len: int
     full_length_requests: int
+    target_dtype: str | None = None
+    draft_dtype: str | None = None
 
 
 class MemoryFacts(NamedTuple):

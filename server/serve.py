@@ -4,16 +4,18 @@ Each function takes what only the one before can make. Torch is imported from `o
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from server.admission import Admission
 from server.config.rules import finding
-from server.findings import Location, Outcome, outcome_of
+from server.findings import Finding, Location, Outcome, outcome_of
 from server.log import Log
 from server.memory.device import open_device as open_source
 from server.memory.facts import DeviceFacts, DeviceKind, find_device
 from server.memory.gates import Measured, gate_a, gate_b
+from server.memory.kv_dtype import judge_converted, judge_stored, kv_settings, stored_layout
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.shape import RunShape, resolve_shape, resolve_utilization
 from server.memory.source import MemorySource
@@ -99,10 +101,13 @@ def on_device(facts: DeviceFacts, admission: Admission, options: Options, log: L
         resident_bytes(draft_plan, dtype) if draft_plan else 0,
     )
     need = need_of(admission.target, admission.draft, weights, dtype, options.kv_block_size)
+    need = replace(need, layout=stored_layout(need.layout, options, dtype))
+    log.report.settings |= kv_settings(need.layout, options)
     source = "the target's weights" if options.dtype == "auto" else options.source("dtype")
     log.report.settings["dtype"] = SettingFacts(dtype, source)
     placed = Placed(admission, _within(options, facts, log), facts, need, dtype)
     log.require(_mappable(placed))
+    log.require(_conflicts(judge_stored(options, dtype)))
     return placed
 
 
@@ -114,6 +119,7 @@ def open_device(placed: Placed, log: Log) -> Opened:
     options = _within(placed.options, source.facts, log)
     placed = Placed(admission, options, source.facts, placed.need, placed.dtype)
     log.require(_mappable(placed))
+    log.require(_conflicts(judge_converted(placed.need.layout, source)))
     _first_gate(placed, log)
     shape = resolve_shape(options, source.facts, admission.draft)
     settings = log.report.settings
@@ -217,8 +223,15 @@ def _mappable(placed: Placed) -> Outcome:
     if placed.facts.kind is DeviceKind.CUDA:
         faults = [f"the device is {placed.facts.label}"]
     where = Location("setting", flag="--weights", value=MAPPED)
-    told = [finding("SD705", f"--weights is mapped, and {fault}", where) for fault in faults]
-    return outcome_of("SD705", told) if told else Outcome()
+    return _conflicts(
+        finding("SD705", f"--weights is mapped, and {fault}", where) for fault in faults
+    )
+
+
+def _conflicts(told: Iterable[Finding]) -> Outcome:
+    """The findings of SD705; without any, the command line has passed it already."""
+    found = tuple(told)
+    return outcome_of("SD705", found) if found else Outcome()
 
 
 def _first_gate(placed: Placed, log: Log) -> None:

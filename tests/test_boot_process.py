@@ -56,6 +56,34 @@ def test_a_cap_on_drafted_tokens_is_served(cache: Path) -> None:
     assert max(done.json["self_test"]["offered"]) == 3
 
 
+def test_an_fp8_pool_is_half_as_large_and_proven(cache: Path) -> None:
+    done = run(
+        *DFLASH, *SMALL, ONCE, "--kv-cache-dtype", "fp8", "--output-format", "json", cache=cache
+    )
+    assert done.code == 0, done.stdout
+    report = done.json
+    kv = report["memory"]["kv"]
+    assert (kv["target_bytes_per_token"], kv["draft_bytes_per_token"]) == (2048, 2048)
+    assert (kv["target_dtype"], kv["draft_dtype"]) == ("fp8_e4m3", "bfloat16")
+    assert report["settings"]["draft_kv_cache_dtype"] == {
+        "value": "bfloat16", "source": "what is computed in",
+    }  # fmt: skip
+    (pool,) = [line for line in report["memory"]["ledger"] if line["line"] == "KV pool"]
+    assert pool["billed_bytes"] == pool["measured_bytes"] == kv["num_blocks"] * 16 * 4096
+    proof = report["self_test"]
+    assert proof["kv_blocks"] == kv["num_blocks"]
+    assert proof["paged_steps"] == proof["new_tokens"] == 28
+
+
+def test_a_pool_wider_than_what_is_computed_is_a_usage_error(cache: Path) -> None:
+    done = run(*DFLASH, *SMALL, ONCE, "--draft-kv-cache-dtype", "fp32", cache=cache)
+    assert done.code == 2
+    assert done.error_lines == [
+        "error[SD705] flags-conflict: --draft-kv-cache-dtype is float32, and the dtype is "
+        "bfloat16, which is"
+    ]
+
+
 def test_the_text_ends_with_the_verdict_and_tells_the_ledger(cache: Path) -> None:
     done = run(*DFLASH, *SMALL, ONCE, cache=cache)
     assert done.code == 0, done.stderr

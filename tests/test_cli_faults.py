@@ -23,6 +23,8 @@ BAD = {
     "--device": ["", "gpu", "cuda:", "cuda:01", "cuda:-1", "mps", "0"],
     "--gpu-memory-utilization": ["", "0", "1.01", "90"],
     "--kv-cache-memory-bytes": ["", "0", "10G", "1.5"],
+    "--kv-cache-dtype": ["", "int8", "fp8_e4m3fn", "FP8"],
+    "--draft-kv-cache-dtype": ["", "fp4"],
     "--memory-margin-bytes": ["", "-1", "150M"],
     "--max-model-len": ["", "0", "32k", "Auto"],
     "--max-num-seqs": ["", "0"],
@@ -189,6 +191,7 @@ def test_a_switch_on_and_off_is_a_conflict() -> None:
     [
         (["--num-speculative-tokens", "4"], {}),
         (["--spec-method", "dflash"], {}),
+        (["--draft-kv-cache-dtype", "fp8"], {}),
         ([], {"SERVER_SPEC_METHOD": "dspark"}),
     ],
 )
@@ -200,7 +203,7 @@ def test_a_drafting_flag_needs_a_draft(argv: list[str], environ: dict[str, str])
 
 
 def test_the_automatic_method_needs_no_draft() -> None:
-    assert not faults("--target", "T", "--spec-method", "auto")
+    assert not faults("--target", "T", "--spec-method", "auto", "--draft-kv-cache-dtype", "auto")
 
 
 def test_a_refused_draft_is_not_also_told_missing() -> None:

@@ -47,6 +47,11 @@ def test_the_example_of_a_flag_is_a_value_of_it(flag: Flag) -> None:
         ("num_speculative_tokens", {"--num-speculative-tokens", "--spec-tokens"}),
         ("max_model_len", {"--max-model-len", "--context-length"}),
         ("kv_block_size", {"--kv-block-size", "--block-size", "--page-size"}),
+        ("kv_cache_dtype", {"--kv-cache-dtype"}),
+        (
+            "draft_kv_cache_dtype",
+            {"--draft-kv-cache-dtype", "--speculative-draft-kv-cache-dtype"},
+        ),
         ("max_num_seqs", {"--max-num-seqs", "--max-running-requests"}),
         ("max_num_batched_tokens", {"--max-num-batched-tokens", "--chunked-prefill-size"}),
         ("strict", {"--strict", "--no-strict"}),

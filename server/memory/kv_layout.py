@@ -3,7 +3,7 @@
 Formulas: need(m) = ceil((m + tail) / block) + reserved; longest(b) = (b - reserved) x block - tail.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from server.config.geometry import RESERVED_BLOCKS, KvGeometry, kv_geometry
 from server.config.records import BlockDraft, TargetConfig
@@ -20,6 +20,11 @@ class KvLayout:
     draft: KvGeometry | None = None
     block_tokens: int = 16
     tail_tokens: int = 0
+
+    def stored(self, target: str, draft: str) -> "KvLayout":
+        """The same block, with caches that keep these types (of KV_DTYPE_BYTES)."""
+        kept = None if self.draft is None else self.draft.stored(draft)
+        return replace(self, target=self.target.stored(target), draft=kept)
 
     @property
     def draft_bytes_per_token(self) -> int:

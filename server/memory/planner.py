@@ -76,6 +76,8 @@ class Plan:
             usable_tokens=usable * layout.block_tokens,
             max_model_len=self.max_model_len,
             full_length_requests=usable // layout.blocks_per_request(self.max_model_len),
+            target_dtype=layout.target.dtype,
+            draft_dtype=layout.draft.dtype if layout.draft else None,
         )
 
 

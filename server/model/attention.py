@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from server.model.kv import Span, read_prefix, write_rows
+from server.model.kv import Span, read_prefix, rounded, write_rows
 
 # A masked pass takes this many query rows at most, so the mask stays [512, context].
 MASKED_ROWS = 512
@@ -108,14 +108,19 @@ class PagedContext:
         for span in self.spans:
             own = slice(first, first + span.rows)
             first += span.rows
-            # A sequence's first rows are its whole context: no need to read them back.
-            known = (key[own], value[own]) if span.start == 0 else self._prefix(layer, span)
-            mixed[own] = attend(query[own], *known, causal=self.causal)
+            if span.start == 0:
+                # A sequence's first rows are its whole context: no need to read them back.
+                known = _as_kept(key[own], value[own], self.storage.dtype)
+            else:
+                known = read_prefix(self.storage[layer], span.table, span.end)
+            keys, values = (part.to(query.dtype) for part in known)
+            mixed[own] = attend(query[own], keys, values, causal=self.causal)
         return mixed
 
-    def _prefix(self, layer: int, span: Span) -> tuple[Tensor, Tensor]:
-        """Keys and values of positions 0 .. span.end-1."""
-        return read_prefix(self.storage[layer], span.table, span.end)
+
+def _as_kept(key: Tensor, value: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """What a pool of `dtype` would give back: every row sees the same numbers, however it runs."""
+    return rounded(key, dtype), rounded(value, dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,4 +137,33 @@ class WholeContext:
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         """Causal attention among the rows themselves."""
+        return attend(query, key, value, causal=True)
+
+
+@dataclass(frozen=True, slots=True)
+class KeptContext:
+    """Steps over one sequence whose keys and values lie in plain tensors, one per layer, rounded
+    as a pool of `dtype` rounds them: what paged steps of the same rows compute, without paging.
+
+    The step has `rows` rows from position `start`; `kept` is carried from step to step.
+    """
+
+    start: int
+    rows: int
+    dtype: torch.dtype
+    kept: dict[int, tuple[Tensor, Tensor]]
+    device: torch.device
+
+    @property
+    def positions(self) -> Tensor:
+        """Positions start .. start+rows-1."""
+        return torch.arange(self.start, self.start + self.rows, device=self.device)
+
+    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+        """Causal attention over what was kept and the rows themselves."""
+        key, value = _as_kept(key, value, self.dtype)
+        if self.start:
+            before = self.kept[layer]
+            key, value = torch.cat([before[0], key]), torch.cat([before[1], value])
+        self.kept[layer] = key, value
         return attend(query, key, value, causal=True)

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from server.model.attention import PagedContext, WholeContext
+from server.model.attention import KeptContext, PagedContext, WholeContext
 from server.model.kv import BlockTable, KvPool, Span
 from server.model.qwen3 import Qwen3Target
 
@@ -39,6 +40,27 @@ def greedy_after(target: Qwen3Target, prompt: Sequence[int], tokens: Sequence[in
     step = target(as_tokens(rows, target.device), WholeContext(len(rows), target.device))
     chosen: list[int] = target.logits(step.hidden[len(prompt) - 1 :]).argmax(-1).tolist()
     return chosen
+
+
+@torch.inference_mode()
+def kept_logits(
+    target: Qwen3Target, prompt: Sequence[int], tokens: Sequence[int], kept: torch.dtype, chunk: int
+) -> list[Tensor]:
+    """Next-token logits `[vocab]` after `prompt` and each shorter prefix of `tokens`, no pool.
+
+    Runs the steps of `PagedSequence.decode` with chunks of `chunk` tokens, over keys and values
+    rounded to `kept`. Where that is coarse, two ways to compute a number may round it far apart,
+    so only the same steps give the same result.
+    """
+    cuts = [*range(0, len(prompt), chunk), *range(len(prompt), len(prompt) + len(tokens))]
+    rows, found = [*prompt, *tokens], []
+    layers: dict[int, tuple[Tensor, Tensor]] = {}
+    for start, end in pairwise(cuts):
+        context = KeptContext(start, end - start, kept, layers, target.device)
+        step = target(as_tokens(rows[start:end], target.device), context)
+        if end >= len(prompt):
+            found.append(target.logits(step.hidden[-1]))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,9 @@
 One tensor per model, `[layers, 2, num_blocks, block_tokens, kv_heads, head_dim]`; index 0 of the
 second axis holds keys, 1 values. A block id names the same block in the target's and in the
 draft's tensor, so one table serves both. Block 0 is reserved for padding rows.
+
+A pool may store another type than is computed in: numbers are clamped to its range (one scale of
+1.0 for all), rounded when they are written, and converted back when they are read.
 """
 
 from collections.abc import Sequence
@@ -12,6 +15,8 @@ import torch
 from torch import Tensor
 
 from server.config.geometry import RESERVED_BLOCKS, KvGeometry
+
+_FP8 = {"fp8_e4m3": torch.float8_e4m3fn, "fp8_e5m2": torch.float8_e5m2}
 
 
 class KvPoolError(ValueError):
@@ -103,8 +108,9 @@ class KvPool:
     def allocate(cls, shape: PoolShape, dtype: torch.dtype, device: torch.device) -> "KvPool":
         """Take the memory of `shape` on `device`; nothing is written to it.
 
-        Raises KvPoolError when no block is left besides the reserved one, or `dtype` has
-        another size than the shape was planned with; torch's out-of-memory errors pass through.
+        `dtype` is stored where a geometry names no type of its own. Raises KvPoolError when no
+        block is left besides the reserved one, or the type has another size than was planned;
+        torch's out-of-memory errors pass through.
         """
         if shape.num_blocks <= RESERVED_BLOCKS:
             raise KvPoolError(f"a pool of {shape.num_blocks} blocks has no usable block")
@@ -147,7 +153,8 @@ class KvPool:
         """Write `value` to every slot of the table's blocks, of both models."""
         for storage in (self.target, self.draft):
             if storage is not None:
-                storage[:, :, table.ids] = value
+                number = torch.tensor(value, device=storage.device).to(storage.dtype)
+                as_bits(storage)[:, :, table.ids] = as_bits(number)
 
 
 def as_bits(values: Tensor) -> Tensor:
@@ -160,21 +167,58 @@ def write_rows(storage: Tensor, slots: Tensor, key: Tensor, value: Tensor) -> No
 
     `storage` is that layer's part of a pool tensor.
     """
-    flat = storage.flatten(1, 2)
-    flat[0].index_copy_(0, slots, key)
-    flat[1].index_copy_(0, slots, value)
+    flat = as_bits(storage).flatten(1, 2)
+    flat[0].index_copy_(0, slots, as_bits(stored(key, storage.dtype)))
+    flat[1].index_copy_(0, slots, as_bits(stored(value, storage.dtype)))
 
 
 def read_prefix(storage: Tensor, table: BlockTable, tokens: int) -> tuple[Tensor, Tensor]:
-    """Keys and values `[tokens, kv_heads, head_dim]` of one sequence's first `tokens` positions."""
-    rows = storage[:, table.covering(tokens)].flatten(1, 2)[:, :tokens]
-    return rows[0], rows[1]
+    """Keys and values `[tokens, kv_heads, head_dim]` of one sequence's first `tokens` positions,
+    in the type that is stored.
+    """
+    rows = as_bits(storage)[:, table.covering(tokens)].flatten(1, 2)[:, :tokens]
+    return rows[0].view(storage.dtype), rows[1].view(storage.dtype)
+
+
+def stored(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """`values` as a pool of `dtype` keeps them: clamped to its range, then rounded.
+
+    By way of float32, which holds the largest number of every such type; NaN stays NaN.
+    """
+    if values.dtype == dtype:
+        return values
+    most = torch.finfo(dtype).max
+    return values.float().clamp(-most, most).to(dtype)
+
+
+def rounded(values: Tensor, dtype: torch.dtype) -> Tensor:
+    """`values` as they come back from a pool of `dtype`, in their own type."""
+    return stored(values, dtype).to(values.dtype)
+
+
+def torch_dtype(name: str) -> torch.dtype:
+    """Torch's type of one of KV_DTYPE_BYTES."""
+    found: torch.dtype = _FP8[name] if name in _FP8 else getattr(torch, name)
+    return found
+
+
+def converts(dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether torch can store `dtype` on `device` and read it back, found out by doing it."""
+    try:
+        numbers = torch.tensor([0.0, 1.0, -2.5, 2.0**40], device=device)
+        back = stored(numbers, dtype).float().tolist()
+    except (RuntimeError, TypeError):
+        return False
+    return back[:3] == [0.0, 1.0, -2.5] and back[3] in (2.0**40, torch.finfo(dtype).max)
 
 
 def _storage(
     geometry: KvGeometry, shape: PoolShape, dtype: torch.dtype, device: torch.device
 ) -> Tensor:
     """An uninitialised pool tensor of one model."""
+    dtype = torch_dtype(geometry.dtype) if geometry.dtype else dtype
+    if geometry.scale_bytes:
+        raise KvPoolError(f"{geometry.scale_bytes} bytes of scales are planned, a pool has none")
     if dtype.itemsize != geometry.element_bytes:
         raise KvPoolError(
             f"{dtype} has {dtype.itemsize} bytes, the pool was planned with "

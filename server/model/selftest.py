@@ -4,6 +4,9 @@ The reference is a full forward without a pool, whose greedy choice after every 
 off at once. Decoding over the pool and speculative rounds must choose the same tokens. Rounding
 differs between the paths, so two tokens whose logits the reference cannot tell apart in its
 dtype count as a tie, which is reported.
+
+Where the pool stores a narrower type, the reference takes the steps of the decoding over the pool,
+over keys and values that lie outside it and are rounded in the same way: equality stays exact.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +20,7 @@ from torch import Tensor
 
 from server.config.geometry import RESERVED_BLOCKS
 from server.model.blocks import first_fault
-from server.model.decode import PagedSequence, greedy_after, whole_logits
+from server.model.decode import PagedSequence, greedy_after, kept_logits, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool
 from server.model.qwen3 import Qwen3Target
@@ -60,36 +63,59 @@ class SelfTest:
 
 @dataclass(frozen=True, slots=True)
 class _Expected:
-    """The reference's answer to `asked` steps; `tokens` ends early at the first tie."""
+    """The reference's answer to `asked` steps; `tokens` ends early at the first tie.
+
+    `kept`: the type that the pool rounds to, where that is not the target's; `logits` are then
+    those of each step.
+    """
 
     target: Qwen3Target
     prompt: Sequence[int]
     tokens: Sequence[int]
     asked: int
+    kept: torch.dtype | None = None
+    logits: Sequence[Tensor] = ()
 
     @classmethod
-    def after(cls, target: Qwen3Target, prompt: Sequence[int], made: Sequence[int]) -> "_Expected":
+    def after(
+        cls, target: Qwen3Target, prompt: Sequence[int], made: Sequence[int], dtype: torch.dtype
+    ) -> "_Expected":
         """The greedy choices along `made`, up to the first that differs from it."""
-        chosen = greedy_after(target, prompt, made)
+        kept = None if dtype == target.dtype else dtype
+        if kept is None:
+            logits: list[Tensor] = []
+            chosen = greedy_after(target, prompt, made)
+        else:
+            logits = kept_logits(target, prompt, made, kept, CHUNK_TOKENS)
+            chosen = [int(each.argmax()) for each in logits]
         pairs = enumerate(zip(chosen, made, strict=True), start=1)
         first = next((step for step, (right, taken) in pairs if right != taken), len(chosen))
-        return cls(target, prompt, chosen[:first], len(made))
+        return cls(target, prompt, chosen[:first], len(made), kept, logits)
 
-    def agreed(self, path: str, got: Sequence[int]) -> tuple[int, tuple[str, ...]]:
-        """Steps that agree, and a remark on a tie. Raises SelfTestFailed on a difference."""
+    def agreed(
+        self, path: str, got: Sequence[int], same_steps: bool = True
+    ) -> tuple[int, tuple[str, ...]]:
+        """Steps that agree, and a remark on a tie. Raises SelfTestFailed on a difference.
+
+        `same_steps` False: the path computes in other steps, so the pool may round otherwise.
+        """
+        kept = None if same_steps else self.kept
         if len(got) != self.asked:
             raise SelfTestFailed(f"{path} made {len(got)} tokens, {self.asked} were asked")
         for step, (right, taken) in enumerate(zip(self.tokens, got, strict=False)):
             if right != taken:
-                return step, (self._tie(path, step, taken),)
+                return step, (self._tie(path, step, taken, kept),)
         return len(self.tokens), ()
 
-    def _tie(self, path: str, step: int, taken: int) -> str:
+    def _tie(self, path: str, step: int, taken: int, kept: torch.dtype | None) -> str:
         """The remark on a tie at `step`. Raises SelfTestFailed when it is none."""
         right = self.tokens[step]
-        logits = whole_logits(self.target, [*self.prompt, *self.tokens[:step]])
+        if self.logits:
+            logits = self.logits[step]
+        else:
+            logits = whole_logits(self.target, [*self.prompt, *self.tokens[:step]])
         gap = float(logits[right] - logits[taken])
-        tolerance = tie_tolerance(self.target, logits)
+        tolerance = tie_tolerance(self.target, logits, kept)
         told = (
             f"{path} takes token {taken} at step {step}, the forward without a pool {right}; "
             f"their logits differ by {gap:.3g}, rounding explains {tolerance:.3g}"
@@ -99,17 +125,23 @@ class _Expected:
         return f"tie: {told}"
 
 
-def tie_tolerance(target: Qwen3Target, logits: Tensor) -> float:
+def tie_tolerance(target: Qwen3Target, logits: Tensor, kept: torch.dtype | None = None) -> float:
     """How far two ways to compute the same logits may lie apart by rounding alone.
 
     Each layer rounds the residual stream twice by at most eps / 2, like a random walk, in either
     path: sqrt(layers) * eps together. To the weights' eps comes that of summing `hidden_size`
     products in the accumulator's precision. Relative to the largest logit.
+
+    Where keys and values are kept in a coarser type, a number that lies eps apart in two paths is
+    rounded to another neighbour once in coarse / eps times, and is then coarse apart: as a root
+    mean square, sqrt(eps * coarse).
     """
-    config = target.config
+    config, eps = target.config, torch.finfo(target.dtype).eps
     accumulator = torch.promote_types(target.dtype, torch.float32)
-    summing = torch.finfo(accumulator).eps * sqrt(config.hidden_size)
-    relative = sqrt(config.num_hidden_layers) * (torch.finfo(target.dtype).eps + summing)
+    each = eps + torch.finfo(accumulator).eps * sqrt(config.hidden_size)
+    if kept is not None:
+        each += sqrt(eps * torch.finfo(kept).eps)
+    relative = sqrt(config.num_hidden_layers) * each
     return relative * float(logits.abs().max())
 
 
@@ -134,7 +166,7 @@ def self_test(
     prompt = [(101 + 7919 * i) % target.config.vocab_size for i in range(prompt_tokens)]
     _require_finite("the target's logits", whole_logits(target, prompt))
     tokens = _paged(target, pool, prompt, new_tokens)
-    expected = _Expected.after(target, prompt, tokens)
+    expected = _Expected.after(target, prompt, tokens, pool.target.dtype)
     paged_steps, remarks = expected.agreed("paged decoding", tokens)
     if not new_tokens:
         remarks += (f"no room for a new token in {max_model_len} tokens: nothing compared",)
@@ -186,7 +218,7 @@ def _speculative(
         hidden = speculator.block_hidden(table, [*expected.prompt, *made.tokens])
         _require_finite("the drafter's hidden states", hidden)
     pool.fill(table, 0.0)
-    steps, ties = expected.agreed("speculative decoding", made.tokens)
+    steps, ties = expected.agreed("speculative decoding", made.tokens, same_steps=False)
     return made, steps, ties
 
 

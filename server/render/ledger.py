@@ -148,6 +148,7 @@ def kv_lines(kv: KvFacts) -> str:
         (
             f"KV per token    {kv.target_bytes_per_token} B target + "
             f"{kv.draft_bytes_per_token} B draft = {per_token} B",
+            *_stored_as(kv),
             f"KV block        {count(kv.block_tokens, 'token')}, {exact(kv.block_bytes)}",
             f"KV pool         {count(kv.num_blocks, 'block')}, {kv.reserved_blocks} of them "
             f"reserved, {exact(kv.num_blocks * kv.block_bytes)}",
@@ -156,6 +157,14 @@ def kv_lines(kv: KvFacts) -> str:
             f"{kv.full_length_requests} of that length fit at once",
         )
     )
+
+
+def _stored_as(kv: KvFacts) -> list[str]:
+    """The types in the pool, where they are known."""
+    if kv.target_dtype is None:
+        return []
+    draft = f", draft {kv.draft_dtype}" if kv.draft_dtype else ""
+    return [f"KV stored as    target {kv.target_dtype}{draft}"]
 
 
 def render_memory(memory: MemoryFacts, style: Style) -> str:

@@ -23,6 +23,7 @@ from server.memory.shard import (
     valid_ranks,
 )
 from server.memory.suggest import busy, calmer
+from server.model.kv import KvPool, PoolShape
 from server.weights.layout import draft_layout, target_layout
 from tests.config.pairs import make_pair
 from tests.memory.make import (
@@ -42,8 +43,8 @@ from tests.memory.make import (
 )
 
 MIB = 2**20
-TARGET_FP8 = replace(TARGET_BF16, element_bytes=1)
-DRAFT_FP8 = replace(DRAFT_BF16, element_bytes=1)
+TARGET_FP8 = TARGET_BF16.stored("fp8_e4m3")
+DRAFT_FP8 = DRAFT_BF16.stored("fp8_e5m2")
 TINY = KvLayout(KvGeometry(2, 2, 16, 4), KvGeometry(1, 2, 16, 4), 16, 16)
 FULL = Charges(
     runtime_bytes=805_306_368,
@@ -238,3 +239,25 @@ def test_case_9_refusal_names_the_sizes_that_work() -> None:
 def test_case_9_sharding_an_impossible_ratio_raises() -> None:
     with pytest.raises(ValueError, match="8 KV heads over 3 ranks"):
         shard_geometry(TARGET_BF16, 3)
+
+
+@pytest.mark.parametrize(
+    ("layout", "pools_bytes"),
+    [
+        (ALONE, [4_551 * 2_359_296]),
+        (PAIR, [9_427_746_816, 1_309_409_280]),
+        (PAIR.stored("fp8_e4m3", "bfloat16"), [7_123 * 16 * 73_728, 7_123 * 16 * 20_480]),
+        (PAIR.stored("fp8_e4m3", "fp8_e4m3"), [7_992 * 16 * 73_728, 7_992 * 16 * 10_240]),
+        (PAIR.stored("float16", "fp8_e5m2"), [4_255 * 16 * 147_456, 4_255 * 16 * 10_240]),
+    ],
+)
+def test_the_tensors_of_10_gib_are_those_of_the_plan(
+    layout: KvLayout, pools_bytes: list[int]
+) -> None:
+    """Nothing is allocated: the meta device only knows the sizes."""
+    found = make_plan(layout, 10 * GIB)
+    shape = PoolShape(layout.target, layout.draft, found.num_blocks, layout.block_tokens)
+    pool = KvPool.allocate(shape, torch.bfloat16, torch.device("meta"))
+    tensors = [pool.target, *([] if pool.draft is None else [pool.draft])]
+    assert [tensor.untyped_storage().nbytes() for tensor in tensors] == pools_bytes
+    assert sum(pools_bytes) == found.pool_bytes == pool.nbytes

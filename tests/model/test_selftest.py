@@ -10,7 +10,7 @@ from server.config.records import BlockDraft
 from server.model import selftest
 from server.model.build import final_tensors
 from server.model.decode import whole_logits
-from server.model.kv import BlockTable, KvPool, read_prefix
+from server.model.kv import BlockTable, KvPool, read_prefix, rounded, write_rows
 from server.model.selftest import SelfTestFailed, self_test, tie_tolerance
 from server.model.speculate import Speculator
 from tests.model.tiny import (
@@ -50,6 +50,57 @@ def test_low_precision_passes_with_or_without_a_tie() -> None:
     drafter = make_drafter(make_draft(), torch.bfloat16)
     done = self_test(target, drafter, make_pool(target, drafter), 512)
     assert (done.paged_steps == 28 and done.speculative_steps == 28) or done.remarks
+
+
+NARROW = [("fp8_e4m3", "bfloat16"), ("fp8_e4m3", "fp8_e4m3"), ("fp8_e5m2", "fp8_e5m2")]
+
+
+@pytest.mark.parametrize("stored", NARROW)
+@pytest.mark.parametrize("seed", range(4))
+def test_a_narrow_pool_is_no_difference(stored: tuple[str, str], seed: int) -> None:
+    for dtype in (torch.bfloat16, torch.float32):
+        target = make_target(make_target_config(), dtype, seed)
+        drafter = make_drafter(make_draft(), dtype)
+        done = self_test(target, drafter, make_pool(target, drafter, stored=stored), 512)
+        assert done.paged_steps == 28  # exact: no tie explains anything away
+        assert done.speculative_steps == 28 or done.remarks
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("stored", [("fp8_e4m3", "fp8_e4m3"), ("float16", "float16")])
+def test_a_pool_that_rounds_otherwise_fails(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, stored: tuple[str, str]
+) -> None:
+    def coarse(storage: Tensor, slots: Tensor, key: Tensor, value: Tensor) -> None:
+        write_rows(storage, slots, rounded(key * 2, torch.float8_e5m2), value)
+
+    monkeypatch.setattr("server.model.attention.write_rows", coarse)
+    target = make_target(make_target_config(), dtype)
+    with pytest.raises(SelfTestFailed, match=r"paged decoding takes token \d+ at step \d+"):
+        self_test(target, None, make_pool(target, stored=stored), 512)
+
+
+@pytest.mark.parametrize("stored", NARROW)
+def test_a_narrow_pool_read_from_the_wrong_place_fails(
+    monkeypatch: pytest.MonkeyPatch, stored: tuple[str, str]
+) -> None:
+    monkeypatch.setattr("server.model.attention.read_prefix", shifted)
+    target = make_target(make_target_config(), torch.bfloat16)
+    with pytest.raises(SelfTestFailed, match="paged decoding takes token"):
+        self_test(target, None, make_pool(target, stored=stored), 512)
+
+
+def test_only_other_steps_may_round_otherwise() -> None:
+    target = make_target(make_target_config(), torch.bfloat16)
+    logits = whole_logits(target, random_tokens(8)).clone()
+    tight = tie_tolerance(target, logits)
+    assert 2 * tight < tie_tolerance(target, logits, torch.float8_e4m3fn) < 10 * tight
+    best, second = logits.float().topk(2).indices.tolist()
+    logits[second] = logits[best] - 2 * tight
+    expected = selftest._Expected(target, [1], [best], 1, torch.float8_e4m3fn, [logits])
+    assert expected.agreed("a path", [second], same_steps=False)[0] == 0
+    with pytest.raises(SelfTestFailed, match="rounding explains"):
+        expected.agreed("a path", [second])
 
 
 def test_target_alone_passes() -> None:
@@ -96,11 +147,12 @@ def test_blocks_come_from_both_ends_and_are_left_zero(monkeypatch: pytest.Monkey
         assert not pool.draft_storage[:, :, ids].any()
 
 
-def test_keys_read_from_the_wrong_place_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    def shifted(storage: Tensor, table: BlockTable, tokens: int) -> tuple[Tensor, Tensor]:
-        key, value = read_prefix(storage, table, tokens)
-        return key.roll(1, 0), value
+def shifted(storage: Tensor, table: BlockTable, tokens: int) -> tuple[Tensor, Tensor]:
+    key, value = read_prefix(storage, table, tokens)
+    return key.float().roll(1, 0), value
 
+
+def test_keys_read_from_the_wrong_place_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.model.attention.read_prefix", shifted)
     target = make_target(make_target_config(), torch.float32)
     with pytest.raises(SelfTestFailed, match=r"paged decoding takes token \d+ at step \d+"):

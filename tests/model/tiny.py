@@ -95,12 +95,21 @@ def make_drafter(
 
 
 def make_pool(
-    target: Qwen3Target, drafter: BlockDrafter | None = None, num_blocks: int = 40
+    target: Qwen3Target,
+    drafter: BlockDrafter | None = None,
+    num_blocks: int = 40,
+    stored: tuple[str, str] | None = None,
 ) -> KvPool:
-    """A pool that holds NaN everywhere: whatever is read before it is written shows."""
+    """A pool that holds NaN everywhere: whatever is read before it is written shows.
+
+    `stored`: the types that target and draft are kept in, where they are not the target's.
+    """
     size = target.dtype.itemsize
+    kept = kv_geometry(target.config, size)
     draft = None if drafter is None else kv_geometry(drafter.config, size)
-    shape = PoolShape(kv_geometry(target.config, size), draft, num_blocks, BLOCK_TOKENS)
+    if stored is not None:
+        kept, draft = kept.stored(stored[0]), draft.stored(stored[1]) if draft else None
+    shape = PoolShape(kept, draft, num_blocks, BLOCK_TOKENS)
     pool = KvPool.allocate(shape, target.dtype, CPU)
     for storage in (pool.target, pool.draft):
         if storage is not None:

@@ -51,7 +51,7 @@ def make_report(finding: Finding | None = None) -> Report:
         memory=MemoryFacts(
             "CPU", 1000, 900, "0.9",
             (LedgerLine("weights", 600, 610, "n"), LedgerLine("margin", 300)),
-            KvFacts(1, 2, 3, 4, 5, 6, 7, 8, 9), 10, ("remark",),
+            KvFacts(1, 2, 3, 4, 5, 6, 7, 8, 9, "fp8_e4m3"), 10, ("remark",),
         ),
         self_test={"passed": True},
         phases=[Phase("parse", 1.23456)],
@@ -123,6 +123,7 @@ def test_memory_is_in_integers() -> None:
         "target_bytes_per_token": 1, "draft_bytes_per_token": 2, "block_tokens": 3,
         "block_bytes": 4, "num_blocks": 5, "reserved_blocks": 6, "usable_tokens": 7,
         "max_model_len": 8, "full_length_requests": 9,
+        "target_dtype": "fp8_e4m3", "draft_dtype": None,
     }  # fmt: skip
     assert [memory[name] for name in ("device", "total_bytes", "limit_bytes", "utilization")] == [
         "CPU", 1000, 900, "0.9",

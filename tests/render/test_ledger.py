@@ -131,6 +131,17 @@ def test_the_pool_letter_for_letter() -> None:
     )
 
 
+def test_the_types_in_the_pool_are_told_where_they_are_known() -> None:
+    for kv, words in (
+        (KV._replace(target_dtype="bfloat16"), "target bfloat16"),
+        (
+            KV._replace(target_dtype="fp8_e4m3", draft_dtype="bfloat16"),
+            "target fp8_e4m3, draft bfloat16",
+        ),
+    ):
+        assert kv_lines(kv).splitlines()[1] == f"KV stored as    {words}"
+
+
 def test_the_whole_report_has_every_part() -> None:
     facts = MemoryFacts(
         "NVIDIA A100\x1b", 80_000, 72_000, "0.9", SMALL.ledger, KV, 1234, ("NVML was not read",)

@@ -35,10 +35,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD705",
         name="flags-conflict",
-        summary=(
-            "one setting has one value, --weights mapped a CPU and the stored dtype, --plan no "
-            "--check beside it, --assume-gpu no CPU, and each report a file of its own"
-        ),
+        summary="one setting has one value, and no two settings exclude each other",
         why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
         source=_OUR_RULE,
