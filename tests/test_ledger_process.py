@@ -1,10 +1,13 @@
 """The ledger of a sizeable pair against what the kernel says of the process, seen from outside."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from safetensors.torch import save_file
 
@@ -14,10 +17,11 @@ from server.config.records import TargetConfig
 from server.config.tensors import ExpectedTensor
 from server.config.values import Source
 from server.findings import Outcome
-from server.memory.host import resident_bytes
+from server.memory.host import read_host, resident_bytes
 from server.memory.host_source import RESIDENT_NOISE_BYTES
 from server.weights.layout import draft_layout, target_layout
 from server.weights.sample_configs import CONFIGS
+from tests.process import environment
 from tests.test_boot_process import SMALL, read_until, start
 
 MIB = 2**20
@@ -47,7 +51,12 @@ def write_pair(folder: Path) -> int:
 
 
 def test_the_ledger_accounts_for_the_resident_memory_of_the_process(tmp_path: Path) -> None:
-    weights_bytes = write_pair(tmp_path)
+    if read_host().available_bytes < 3 * 2**30:
+        pytest.skip("the pair and its pool take 1.3 GB, in a limit that leaves room for them")
+    # In a process of its own, which takes with it what the C library keeps of so many weights.
+    command = [sys.executable, "-m", "tests.test_ledger_process", str(tmp_path)]
+    env = environment(tmp_path)
+    weights_bytes = int(subprocess.run(command, env=env, check=True, capture_output=True).stdout)
     assert weights_bytes > 400 * MIB
     process = start(
         tmp_path, "--target", "target", "--draft", "draft", "--device", "cpu", *SMALL,
@@ -71,3 +80,7 @@ def test_the_ledger_accounts_for_the_resident_memory_of_the_process(tmp_path: Pa
     billed_before = counted + ledger["runtime"]["billed_bytes"]
     assert abs(billed_before - resident) < max(RESIDENT_NOISE_BYTES, resident // 50)
     assert memory["unexplained_bytes"] == ledger["runtime"]["difference_bytes"]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(str(write_pair(Path(sys.argv[1]))))

@@ -34,7 +34,8 @@ def judge_stored(options: Options, dtype: str) -> Iterator[Finding]:
     for name in (TARGET, DRAFT):
         asked = _asked(options, name)
         if asked and KV_DTYPE_BYTES[asked] > DTYPE_BYTES[dtype]:
-            yield _refused(name, asked, f"the dtype is {dtype}, which is narrower")
+            why = f"the dtype is {dtype}, which is narrower"
+            yield _refused(name, asked, why, f", or compute in it too (--dtype {asked})")
 
 
 def judge_converted(layout: KvLayout, source: MemorySource) -> Iterator[Finding]:
@@ -47,10 +48,11 @@ def judge_converted(layout: KvLayout, source: MemorySource) -> Iterator[Finding]
             yield _refused(name, part.dtype, why)
 
 
-def _refused(name: str, asked: str, why: str) -> Finding:
+def _refused(name: str, asked: str, why: str, instead: str = "") -> Finding:
     flag = f"--{name.replace('_', '-')}"
     where = Location("setting", flag=flag, value=asked)
-    return finding("SD705", f"{flag} is {asked}, and {why}", where)
+    fix = f"leave {flag} out{instead}"
+    return finding("SD705", f"{flag} is {asked}, and {why}", where, fix=fix)
 
 
 def _asked(options: Options, name: str) -> str | None:

@@ -70,6 +70,7 @@ def test_sd705_a_type_wider_than_what_is_computed(
     if found:
         flag = f"--{name.replace('_', '-')}"
         assert found[0].message == f"{flag} is float32, and the dtype is {dtype}, which is narrower"
+        assert found[0].fix == f"leave {flag} out, or compute in it too (--dtype float32)"
 
 
 def test_sd705_a_type_that_the_device_cannot_convert() -> None:
