@@ -37,8 +37,10 @@ class Telling(NamedTuple):
 
     output_format: str = "text"
     report_file: Path | None = None
+    junit_file: Path | None = None
     color: str = "auto"
     verbose: bool = False
+    concise: bool = False
 
 
 class Parsed(NamedTuple):

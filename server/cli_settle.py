@@ -93,6 +93,7 @@ def demands(settled: Settled) -> Iterator[Finding]:
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _mapped_on_cuda(settled)
+    yield from _outputs_at_odds(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -109,6 +110,18 @@ def _mapped_on_cuda(settled: Settled) -> Iterator[Finding]:
     if str(settled.values.get("device")).startswith("cuda"):
         message = f"{weights.spelling} is mapped, and {device.spelling} is {device.text}"
         yield finding("SD705", message, weights.location, device.location)
+
+
+def _outputs_at_odds(settled: Settled) -> Iterator[Finding]:
+    """--concise is a form of text; two reports in one file are one report."""
+    form, concise = settled.given.get("output_format"), settled.given.get("concise")
+    if form and concise and settled.values["concise"] and settled.values["output_format"] != "text":
+        message = f"{concise.spelling} is a form of text, and {form.spelling} is {form.text}"
+        yield finding("SD705", message, concise.location, form.location)
+    report, junit = settled.given.get("report_file"), settled.given.get("junit_file")
+    if report and junit and settled.values["report_file"] == settled.values["junit_file"]:
+        message = f"{report.spelling} and {junit.spelling} are both {word(report.text or '')}"
+        yield finding("SD705", message, report.location, junit.location)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

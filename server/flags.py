@@ -29,6 +29,7 @@ ENV_PREFIX = "SERVER_"
 # Read elsewhere: where samples are written, and which GPU the tests accept or demand.
 OTHER_VARIABLES = ("SERVER_CACHE_DIR", "SERVER_GPU_TESTS", "SERVER_GPU_REQUIRED")
 
+_FORMATS = ("text", "json", "jsonl", "github", "junit")
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 _DTYPE_HABITS = {
     "bf16": "bfloat16",
@@ -226,12 +227,14 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--exit-after-boot", _RUN, "stop when everything is loaded, instead of holding it"),
     Flag("--strict", _RUN, "refuse what would only be told: keys that nothing reads"),
     Flag("--verbose", _TELL, "print notes too"),
+    Flag("--concise", _TELL, "print one line for each finding, and the verdict"),
     Flag(
         "--output-format",
         _TELL,
-        "text goes to standard error; json is one document on standard output",
-        choice(("text", "json")),
-        "text|json",
+        "text goes to standard error, the others to standard output: json and junit are one "
+        "document at the end, jsonl one event a line as it happens, github annotations",
+        choice(_FORMATS),
+        "|".join(_FORMATS),
         "json",
     ),
     Flag(
@@ -241,6 +244,14 @@ FLAGS: tuple[Flag, ...] = (
         read_path,
         "PATH",
         "report.json",
+    ),
+    Flag(
+        "--junit-file",
+        _TELL,
+        "write a JUnit report to this file as well, whatever the outcome",
+        read_path,
+        "PATH",
+        "junit.xml",
     ),
     Flag(
         "--color",

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from server import cli, gate, pairing
+from server import cli, gate, outputs, pairing
 from server.cache import cache_folder
 from server.config.rules import finding
 from server.findings import ExitCode, Outcome, outcome_of
@@ -16,8 +16,8 @@ from server.interrupts import Interrupted, Interrupts
 from server.log import Log, Refused
 from server.options import Options
 from server.render.console import Console
-from server.render.files import why_unwritable, write_report
-from server.render.style import style_of
+from server.render.files import write_report
+from server.render.style import Style
 from server.render.text import (
     render_candidates,
     render_ignored,
@@ -37,8 +37,7 @@ def boot(options: Options, log: Log) -> object | None:
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
-    if options.report_file is not None:
-        log.tell(_unwritable(options.report_file, why_unwritable(options.report_file)))
+    outputs.refuse_unwritable(options, log)
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
     if servable.ends_with_configs:
@@ -82,13 +81,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, boot, tell, hold. Returns the process's exit code."""
     parsed = cli.parse(sys.argv[1:] if argv is None else argv, os.environ)
     telling = parsed.telling
-    quiet = telling.output_format == "json"
-    style = style_of(sys.stderr, os.environ, telling.color, telling.verbose)
-    console = Console(None if quiet else sys.stderr, style)
     if parsed.action is not cli.Action.BOOT and not parsed.outcome.refused:
-        Console(sys.stdout, style).line(cli.answer(parsed))
+        Console(sys.stdout, Style()).line(cli.answer(parsed))
         return ExitCode.OK
-    log = Log(Report(settings=dict(parsed.settings)), console)
+    log = outputs.open_log(Report(settings=dict(parsed.settings)), telling)
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
     log.tell(parsed.outcome)
     if parsed.options is None:
@@ -100,20 +96,12 @@ def finish(log: Log, telling: cli.Telling) -> int:
     """Print the verdict, write the reports; returns the exit code."""
     report, console = log.report, log.console
     report.elapsed_s = log.elapsed_s()
-    as_json = telling.output_format == "json"
-    if as_json or telling.report_file is not None:
-        from server.render.json import report_json
-
-        if telling.report_file is not None and "SD707" not in {f.rule for f in report.findings}:
-            problem = write_report(telling.report_file, report_json(report))
-            log.tell(_unwritable(telling.report_file, problem))
-        if as_json:
-            out = Console(sys.stdout, console.style)
-            out.line(report_json(report))
-            if out.lost is not None:
-                console = Console(sys.stderr, console.style)
-                log.report.add(_unwritable(Path("standard output"), out.lost))
-                console.finding(report.findings[-1])
+    outputs.write_files(log, telling)
+    log.output.verdict(report)
+    if telling.output_format != "text" and log.output.console.lost is not None:
+        console = Console(sys.stderr, console.style)
+        report.add(outputs.unwritable(Path("standard output"), log.output.console.lost))
+        console.finding(report.findings[-1])
     if report.memory is not None:
         from server.render.ledger import render_memory
 
@@ -124,11 +112,6 @@ def finish(log: Log, telling: cli.Telling) -> int:
     console.line(render_candidates(report, console.style))
     console.line(render_verdict(report, console.style))
     return report.exit_code
-
-
-def _unwritable(path: Path, problem: str | None) -> Outcome:
-    message = f"the report cannot be written to {path}: {problem}"
-    return outcome_of("SD707", [finding("SD707", message)] if problem else [])
 
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:

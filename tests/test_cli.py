@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server import __version__
-from server.cli import Action, Parsed, answer, decimal_text, help_text, parse
+from server.cli import Action, Parsed, Telling, answer, decimal_text, help_text, parse
 from server.config.rules import RULES
 from server.findings import ExitCode, exit_code_of
 from server.flags import FLAGS
@@ -46,10 +46,14 @@ GOOD = [
     ("--max-num-batched-tokens", "8192", 8192),
     ("--kv-block-size", "32", 32),
     ("--output-format", "json", "json"),
+    ("--output-format", "jsonl", "jsonl"),
+    ("--output-format", "github", "github"),
+    ("--output-format", "junit", "junit"),
     ("--report-file", "out/report.json", Path("out/report.json")),
+    ("--junit-file", "out/junit.xml", Path("out/junit.xml")),
     ("--color", "never", "never"),
 ]
-SWITCHES = ("--check", "--exit-after-boot", "--strict", "--verbose")
+SWITCHES = ("--check", "--exit-after-boot", "--strict", "--verbose", "--concise")
 
 
 def accepted(*argv: str, **environ: str) -> Options:
@@ -139,7 +143,7 @@ def test_how_to_tell_is_known_when_the_rest_is_refused() -> None:
     parsed = parse(["--bogus", "--verbose", "--color=never", "--report-file", "r"],
                    {"SERVER_OUTPUT_FORMAT": "json"})  # fmt: skip
     assert parsed.options is None
-    assert parsed.telling == ("json", Path("r"), "never", True)
+    assert parsed.telling == Telling("json", Path("r"), color="never", verbose=True)
 
 
 def test_settings_hold_every_option_with_its_source() -> None:

@@ -30,6 +30,7 @@ BAD = {
     "--kv-block-size": ["", "0"],
     "--output-format": ["", "yaml"],
     "--report-file": ["", "-", "a\0b"],
+    "--junit-file": ["", "-", "a\0b"],
     "--color": ["", "on"],
 }
 
@@ -277,3 +278,18 @@ def test_mapped_weights_and_a_gpu_exclude_each_other() -> None:
     for device, weights in (("cuda", "private"), ("cpu", "mapped"), ("auto", "mapped")):
         argv = ("--target", "T", "--weights", weights, "--device", device)
         assert not faults(*argv)
+
+
+def test_outputs_that_exclude_each_other() -> None:
+    fault = with_target("--concise", "--output-format", "json")
+    assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
+    assert fault.message == "--concise is a form of text, and --output-format is json"
+    fault = with_target("--report-file", "r", SERVER_JUNIT_FILE="r")
+    assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
+    assert fault.message == "--report-file and SERVER_JUNIT_FILE are both r"
+    for argv in (
+        ["--concise", "--output-format", "text"],
+        ["--no-concise", "--output-format", "json"],
+        ["--report-file", "r", "--junit-file", "j"],
+    ):
+        assert parse(["--target", "T", *argv], {}).options is not None

@@ -35,7 +35,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD705",
         name="flags-conflict",
-        summary="one setting has one value, and --weights mapped a CPU and the stored dtype",
+        summary="one setting has one value, --weights mapped a CPU and the stored dtype, --concise "
+        "text, and each report a file of its own",
         why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
         source=_OUR_RULE,
@@ -56,7 +57,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD707",
         name="report-file-unwritable",
-        summary="the file named by --report-file can be written",
+        summary="the file named by --report-file or --junit-file can be written",
         why="a CI job would read an old report, or none, and take it for this boot's",
         fix="name a file in a folder that exists and that this user may write",
         source="rule of this server: an output that was asked for and cannot be made is a fault",
