@@ -85,10 +85,10 @@ def _conflict(first: Given, second: Given) -> Finding:
     return finding("SD705", f"{sides}, for one setting", first.location, second.location)
 
 
-def demands(settled: Settled) -> Iterator[Finding]:
-    """--target must be there; a flag about drafting needs --draft."""
+def demands(settled: Settled, boots: bool) -> Iterator[Finding]:
+    """A boot needs --target; a flag about drafting needs --draft."""
     refused = {place.flag for fault in settled.faults for place in fault.locations}
-    if "target" not in settled.values and not _named("target", refused):
+    if boots and "target" not in settled.values and not _named("target", refused):
         place = Location("flag", flag="--target", has_value=False)
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)

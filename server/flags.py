@@ -271,6 +271,13 @@ FLAGS: tuple[Flag, ...] = (
         env=False,
     ),
     Flag("--list-rules", _TELL, "list every rule and stop", env=False),
+    Flag(
+        "--print-config",
+        _TELL,
+        "print every setting with its source and stop; as JSON with --output-format json",
+        env=False,
+    ),
+    Flag("--print-schema", _TELL, "print the JSON Schema of the report and stop", env=False),
     Flag("--version", _TELL, "print the version and stop", env=False),
     Flag("--help", _TELL, "print this and stop", aliases=("-h",), env=False),
 )

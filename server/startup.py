@@ -82,6 +82,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parsed = cli.parse(sys.argv[1:] if argv is None else argv, os.environ)
     telling = parsed.telling
     if parsed.action is not cli.Action.BOOT and not parsed.outcome.refused:
+        for warning in parsed.outcome.findings:
+            Console(sys.stderr, Style()).finding(warning)
         Console(sys.stdout, Style()).line(cli.answer(parsed))
         return ExitCode.OK
     log = outputs.open_log(Report(settings=dict(parsed.settings)), telling)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.process import environment, run
+from tests.schema import faults
 
 TARGET = ("--target", "sample:qwen3", "--device", "cpu")
 DFLASH = (*TARGET, "--draft", "sample:dflash")
@@ -44,6 +45,7 @@ def test_a_sample_boots_and_its_ledger_closes(cache: Path, draft: str | None) ->
         assert proof["speculative_steps"] == 28
         assert max(proof["accepted"]) > 1
     assert report["not_done"] == []
+    assert faults(report) == []
 
 
 def test_a_cap_on_drafted_tokens_is_served(cache: Path) -> None:

@@ -1,5 +1,6 @@
 """The command line: good values, aliases, sources, settings, answers."""
 
+import json
 import subprocess
 import sys
 from fractions import Fraction
@@ -239,3 +240,37 @@ def test_the_command_line_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_print_config_tells_every_setting_with_its_source() -> None:
+    argv = ["--print-config", "--draft", "D", "--max-model-len", "auto"]
+    parsed = parse(argv, {"SERVER_DTYPE": "bf16"})
+    assert (parsed.action, parsed.options) == (Action.PRINT_CONFIG, None)
+    assert not parsed.outcome.refused  # a boot would need --target
+    rows = [line.split(maxsplit=1) for line in answer(parsed).splitlines()]
+    assert {name for name, _ in rows} == {flag.field for flag in FLAGS if flag.env}
+    told = dict(rows)
+    assert told["target"] == "not set  (default)"
+    assert told["draft"] == "D  (flag --draft)"
+    assert told["dtype"] == "bfloat16  (env SERVER_DTYPE)"
+    assert told["max_model_len"] == "auto  (flag --max-model-len)"
+
+
+def test_print_config_as_json_has_the_settings_of_the_report() -> None:
+    parsed = parse(["--print-config", "--output-format", "json", "--target", "T"], {})
+    document = json.loads(answer(parsed))
+    assert list(document) == ["format_version", "tool", "settings"]
+    assert document["settings"]["target"] == {"value": "T", "source": "flag --target"}
+    assert document["settings"]["kv_block_size"] == {"value": 16, "source": "default"}
+
+
+def test_print_config_tells_what_is_wrong_with_the_settings() -> None:
+    parsed = parse(["--print-config", "--num-speculative-tokens", "3"], {"SERVER_X": "1"})
+    assert [fault.rule for fault in parsed.outcome.findings] == ["SD701", "SD604"]
+    assert parsed.outcome.refused
+
+
+def test_print_schema_prints_it_whatever_the_environment() -> None:
+    parsed = asked("--print-schema")
+    assert parsed.action is Action.PRINT_SCHEMA
+    assert json.loads(answer(parsed))["$schema"].endswith("2020-12/schema")

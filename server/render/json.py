@@ -7,7 +7,7 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.render.escape import redacted
-from server.report import DraftFacts, MemoryFacts, Report
+from server.report import DraftFacts, MemoryFacts, Report, SettingFacts
 
 FORMAT_VERSION = "1.0"
 
@@ -30,7 +30,7 @@ def report_json(report: Report) -> str:
             "draft": None if report.draft is None else _draft(report.draft),
             "target": None if report.target is None else report.target._asdict(),
         },
-        "settings": {name: value._asdict() for name, value in sorted(report.settings.items())},
+        "settings": settings_facts(report.settings),
         "checks": [check._asdict() for check in report.checks.values()],
         "diagnostics": [finding_facts(finding) for finding in report.findings],
         "memory": None if report.memory is None else _memory(report.memory),
@@ -62,6 +62,11 @@ def verdict_facts(report: Report) -> _Object:
         "counts": _counts(report.findings),
         "not_done": list(report.not_done),
     }
+
+
+def settings_facts(settings: Mapping[str, SettingFacts]) -> _Object:
+    """Each setting with its source, by name."""
+    return {name: value._asdict() for name, value in sorted(settings.items())}
 
 
 def _counts(findings: Sequence[Finding]) -> _Object:
