@@ -15,6 +15,7 @@ from server.findings import ExitCode, Outcome, outcome_of
 from server.interrupts import Interrupted, Interrupts
 from server.log import Log, Refused
 from server.options import Options
+from server.redact import redacted
 from server.render.console import Console
 from server.render.files import write_report
 from server.render.style import Style
@@ -157,7 +158,7 @@ def _our_bug(error: Exception, log: Log) -> Outcome:
     message = f"{type(error).__name__} in phase {log.current}: {error}"
     import traceback  # for this one path
 
-    trace = "".join(traceback.format_exception(error))
+    trace = redacted("".join(traceback.format_exception(error)))
     path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -6,7 +6,7 @@ from math import isfinite
 
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
-from server.render.escape import redacted
+from server.redact import redacted
 from server.report import DraftFacts, MemoryFacts, Report, SettingFacts
 
 FORMAT_VERSION = "1.0"
@@ -126,5 +126,5 @@ def _nested(value: object, depth: int) -> JsonValue:
 
 
 def _text(text: str) -> str:
-    """`text` without lone surrogates and without credentials inside an address."""
-    return redacted(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    """`text` without secrets and without lone surrogates."""
+    return redacted(text).encode("utf-8", "backslashreplace").decode("utf-8")
