@@ -35,9 +35,10 @@ def _fill_closed_streams() -> None:
 
     Else a file that is opened takes the stream's number, and what a library prints goes into it.
     """
-    while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
-        pass
-    os.close(number)
+    with suppress(OSError):  # where there is no null device, as in some sandboxes
+        while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+            pass
+        os.close(number)
 
 
 def _end_beside_threads(code: int) -> None:
