@@ -19,7 +19,8 @@ _MARKS = (
 )  # fmt: skip
 _FORMS = (
     # scheme://user:password@host; a password may hold a slash, and host:8000/a@b is none.
-    (r"(?<=://)(?:[^/\s]*@|[^/\s@:]+:(?![0-9]+/)[^\s@]*@)", f"{_HIDDEN}@"),
+    # It is looked for so far, so that a file of a million addresses is read once.
+    (r"(?<=://)(?:[^/\s]*@|[^/\s@:]{1,200}:(?![0-9]+/)[^\s@]{0,200}@)", f"{_HIDDEN}@"),
     # A Hugging Face token; names such as hf_config are none.
     (r"(?<![A-Za-z0-9])hf_(?:(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{8,}|[a-z]{16,})", _HIDDEN),
     # ?token=..., &X-Amz-Signature=...
