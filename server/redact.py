@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 
 _HIDDEN = "***"
-_SECRET_NAMES = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY")
+_SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY")
+# HF_TOKEN, APIKEY and SECRETS_1 are such names; KEYCLOAK_URL and TOKENIZERS_PARALLELISM are none.
+_SECRET_NAME = rf"({'|'.join(_SECRET_WORDS)})S?([_0-9]|$)"
 # What such a variable names is a place, and the secret is in it.
 _PLACE_NAMES = ("_PATH", "_FILE", "_DIR")
 # A shorter value ("none", "EMPTY", "false") would be hidden in words that are no secret.
@@ -74,10 +76,12 @@ def _unescaped(text: str) -> str:
 
 def _secret(name: str, value: str) -> Iterable[str]:
     folded, text = name.upper(), value.strip()
-    named = any(part in folded for part in _SECRET_NAMES) and not folded.endswith(_PLACE_NAMES)
+    if len(text) < _MIN_CHARS or not any(word in folded for word in _SECRET_WORDS):
+        return  # nearly all of them
+    named = re.search(_SECRET_NAME, folded) and not folded.endswith(_PLACE_NAMES)
     # MAX_TOKENS=16777216 is a number of tokens.
     counts = text.isdecimal() and "TOKEN" in folded
-    if named and len(text) >= _MIN_CHARS and not counts:
+    if named and not counts:
         yield text
 
 

@@ -53,13 +53,14 @@ def test_what_is_no_secret_stays(text: str) -> None:
 def test_the_values_of_secret_variables_are_secrets() -> None:
     environ = {
         "HF_TOKEN": "abcdefgh", "db_password": "31415926", "AWS_SECRET_ACCESS_KEY": "abcdefgh/12",
-        "SSH_KEY": " with spaces \n",
+        "SSH_KEY": " with spaces \n", "APIKEY2": "a-key-in-one-word",
         # No secrets: numbers, places, words, other names.
         "MAX_TOKENS": "16777216", "HF_TOKEN_PATH": "/root/token", "API_KEY": "EMPTY",
-        "TOKENIZERS_PARALLELISM": "false", "HOME": "/home/someone",
+        "TOKENIZERS_PARALLELISM": "disabled", "HOME": "/home/someone",
+        "KEYCLOAK_REALM": "production",
     }  # fmt: skip
     known = secrets_of(environ)
-    assert set(known) == {"abcdefgh", "31415926", "abcdefgh/12", "with spaces"}
+    assert set(known) == {"abcdefgh", "31415926", "abcdefgh/12", "with spaces", "a-key-in-one-word"}
     assert known.index("abcdefgh/12") < known.index("abcdefgh")
     assert without("abcdefgh/12, abcdefgh, 7", known) == "***, ***, 7"
 
