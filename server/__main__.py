@@ -6,6 +6,8 @@ import signal
 import sys
 from contextlib import suppress
 
+_STANDARD_ERROR = 2
+
 
 def main() -> int:
     """Run one boot with the process's own arguments; returns its exit code."""
@@ -14,6 +16,7 @@ def main() -> int:
     # A refusal lives for a moment. Collecting while it imports, and once more at its end, finds
     # nothing and costs the operator a fifth of the wait.
     gc.disable()
+    _fill_closed_streams()
     from server.startup import main as boot
 
     try:
@@ -25,6 +28,17 @@ def main() -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         gc.freeze()
+
+
+def _fill_closed_streams() -> None:
+    """Open the null device for each standard stream that is closed (`>&-`).
+
+    Else a file that is opened takes the stream's number, and what a library prints goes into it.
+    """
+    with suppress(OSError):  # where there is no null device, as in some sandboxes
+        while (number := os.open(os.devnull, os.O_RDWR)) <= _STANDARD_ERROR:
+            pass
+        os.close(number)
 
 
 def _end_beside_threads(code: int) -> None:

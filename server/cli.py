@@ -30,6 +30,12 @@ class Action(StrEnum):
     VERSION = "version"
     LIST_RULES = "list-rules"
     EXPLAIN = "explain"
+    PRINT_SCHEMA = "print-schema"
+    PRINT_CONFIG = "print-config"
+
+
+# Answers that no setting changes, so that no variable is read for them.
+_TIMELESS = (Action.EXPLAIN, Action.LIST_RULES, Action.PRINT_SCHEMA)
 
 
 class Telling(NamedTuple):
@@ -38,8 +44,10 @@ class Telling(NamedTuple):
     output_format: str = "text"
     report_file: Path | None = None
     report_html: Path | None = None
+    junit_file: Path | None = None
     color: str = "auto"
     verbose: bool = False
+    concise: bool = False
 
 
 class Parsed(NamedTuple):
@@ -63,24 +71,24 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Parsed:
     for plain in (Action.HELP, Action.VERSION):
         if plain in asked:
             return Parsed(plain)
-    answering = "explain" in asked or "list_rules" in asked
+    answering = next((action for action in _TIMELESS if _field(action) in asked), None)
     settled = settle(typed, {} if answering else environ)
     settled.faults[:0] = faults
     if answering:
-        return _answering(settled, Action.EXPLAIN if "explain" in asked else Action.LIST_RULES)
-    settled.faults += demands(settled)
+        return _answering(settled, answering)
+    action = Action.PRINT_CONFIG if _field(Action.PRINT_CONFIG) in asked else Action.BOOT
+    boots = action is Action.BOOT
+    settled.faults += demands(settled, boots)
     settled.faults += unknown_variables(environ)
     outcome = outcome_by_rule(_RULES, settled.faults)
-    telling = _telling(settled.values)
-    settings = _settings(settled)
-    if outcome.refused:
-        return Parsed(Action.BOOT, None, outcome, telling, settings=settings)
-    return Parsed(Action.BOOT, _options(settled), outcome, telling, settings=settings)
+    options = _options(settled) if boots and not outcome.refused else None
+    return Parsed(action, options, outcome, _telling(settled.values), settings=_settings(settled))
 
 
 def answer(parsed: Parsed) -> str:
     """The text for standard output when no boot was asked for and nothing was refused."""
     # An answer is not a boot; a boot loads no page renderer.
+    from server.render.config import config_text, schema_text
     from server.render.rules import explain, list_rules
 
     if parsed.action is Action.HELP:
@@ -89,7 +97,15 @@ def answer(parsed: Parsed) -> str:
         return f"draftgate {__version__}"
     if parsed.action is Action.EXPLAIN:
         return explain(RULES[parsed.topic])
+    if parsed.action is Action.PRINT_SCHEMA:
+        return schema_text()
+    if parsed.action is Action.PRINT_CONFIG:
+        return config_text(parsed.settings, parsed.telling.output_format)
     return list_rules(RULES.values())
+
+
+def _field(action: Action) -> str:
+    return action.value.replace("-", "_")
 
 
 def help_text() -> str:
@@ -115,7 +131,7 @@ def decimal_text(value: Fraction) -> str:
 
 
 def _answering(settled: Settled, action: Action) -> Parsed:
-    """--list-rules or --explain: the topic, or why there is no such rule."""
+    """An answer without settings: the topic of --explain, or why there is no such rule."""
     given = settled.given.get("explain")
     topic = rule_id(given.text or "") if given else None
     if given and topic is None:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 from server.cli_argv import Given, near_variable, nearest
 from server.cli_values import BadValue, Value
@@ -12,6 +13,7 @@ from server.options import MAPPED
 from server.render.escape import word
 
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens", "draft_kv_cache_dtype")
+_FILES = ("report_html", "report_file", "junit_file")
 _NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
 # What Kubernetes sets in every pod beside a Service that is called "server".
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
@@ -93,16 +95,16 @@ def _conflict(first: Given, second: Given) -> Finding:
     return finding("SD705", f"{sides}, for one setting", first.location, second.location)
 
 
-def demands(settled: Settled) -> Iterator[Finding]:
-    """--target must be there; a flag about drafting needs --draft."""
+def demands(settled: Settled, boots: bool) -> Iterator[Finding]:
+    """A boot needs --target; a flag about drafting needs --draft."""
     refused = {place.flag for fault in settled.faults for place in fault.locations}
-    if "target" not in settled.values and not _named("target", refused):
+    if boots and "target" not in settled.values and not _named("target", refused):
         place = Location("flag", flag="--target", has_value=False)
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _mapped_on_cuda(settled)
     yield from _plan_demands(settled)
-    yield from _one_file_twice(settled)
+    yield from _outputs_at_odds(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -139,14 +141,17 @@ def _plan_demands(settled: Settled) -> Iterator[Finding]:
         yield finding("SD705", message, gpu.location, device.location)
 
 
-def _one_file_twice(settled: Settled) -> Iterator[Finding]:
-    """SD705: both reports in one file, of which one would be lost."""
-    page, report = settled.given.get("report_html"), settled.given.get("report_file")
-    if page is None or report is None:
-        return
-    if settled.values["report_html"] == settled.values["report_file"]:
-        message = f"{page.spelling} and {report.spelling} are both {word(page.text or '')}"
-        yield finding("SD705", message, page.location, report.location)
+def _outputs_at_odds(settled: Settled) -> Iterator[Finding]:
+    """--concise is a form of text; two reports in one file are one report."""
+    form, concise = settled.given.get("output_format"), settled.given.get("concise")
+    if form and concise and settled.values["concise"] and settled.values["output_format"] != "text":
+        message = f"{concise.spelling} is a form of text, and {form.spelling} is {form.text}"
+        yield finding("SD705", message, concise.location, form.location)
+    for one, other in combinations(filter(settled.values.get, _FILES), 2):
+        if settled.values[one] == settled.values[other]:
+            first, second = settled.given[one], settled.given[other]
+            message = f"{first.spelling} and {second.spelling} are both {word(first.text or '')}"
+            yield finding("SD705", message, first.location, second.location)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

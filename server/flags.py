@@ -30,6 +30,7 @@ ENV_PREFIX = "SERVER_"
 # Read elsewhere: where samples are written, and which GPU the tests accept or demand.
 OTHER_VARIABLES = ("SERVER_CACHE_DIR", "SERVER_GPU_TESTS", "SERVER_GPU_REQUIRED")
 
+_FORMATS = ("text", "json", "jsonl", "github", "junit")
 _DTYPES = ("auto", "bfloat16", "float16", "float32")
 _DTYPE_HABITS = {
     "bf16": "bfloat16",
@@ -280,12 +281,14 @@ FLAGS: tuple[Flag, ...] = (
     Flag("--exit-after-boot", _RUN, "stop when everything is loaded, instead of holding it"),
     Flag("--strict", _RUN, "refuse what would only be told: keys that nothing reads"),
     Flag("--verbose", _TELL, "print notes too"),
+    Flag("--concise", _TELL, "print one line for each finding, and the verdict"),
     Flag(
         "--output-format",
         _TELL,
-        "text goes to standard error; json is one document on standard output",
-        choice(("text", "json")),
-        "text|json",
+        "text goes to standard error, the others to standard output: json and junit are one "
+        "document at the end, jsonl one event a line as it happens, github annotations",
+        choice(_FORMATS),
+        "|".join(_FORMATS),
         "json",
     ),
     Flag(
@@ -305,6 +308,14 @@ FLAGS: tuple[Flag, ...] = (
         "report.html",
     ),
     Flag(
+        "--junit-file",
+        _TELL,
+        "write a JUnit report to this file as well, whatever the outcome",
+        read_path,
+        "PATH",
+        "junit.xml",
+    ),
+    Flag(
         "--color",
         _TELL,
         "colour; auto obeys NO_COLOR, FORCE_COLOR, CLICOLOR_FORCE and the terminal",
@@ -322,6 +333,13 @@ FLAGS: tuple[Flag, ...] = (
         env=False,
     ),
     Flag("--list-rules", _TELL, "list every rule and stop", env=False),
+    Flag(
+        "--print-config",
+        _TELL,
+        "print every setting with its source and stop; as JSON with --output-format json",
+        env=False,
+    ),
+    Flag("--print-schema", _TELL, "print the JSON Schema of the report and stop", env=False),
     Flag("--version", _TELL, "print the version and stop", env=False),
     Flag("--help", _TELL, "print this and stop", aliases=("-h",), env=False),
 )

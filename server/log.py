@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from server.findings import Outcome
-from server.render.console import Console
+from server.render.console import SILENT, Console, Output
 from server.report import Phase, Report
 
 Found = TypeVar("Found")
@@ -20,10 +20,11 @@ class Refused(Exception):
 class Log:
     """One boot's voice. Findings are printed at once, so that a later hang cannot hide them."""
 
-    def __init__(self, report: Report, console: Console) -> None:
-        """Findings and phases go to `report`, and to `console` as they come."""
+    def __init__(self, report: Report, console: Console, output: Output = SILENT) -> None:
+        """Findings and phases go to `report`, and to `console` and `output` as they come."""
         self.report = report
         self.console = console
+        self.output = output
         self.current = "start"
         self._begin, self._age_s = time.monotonic(), _process_age_s()
 
@@ -36,6 +37,7 @@ class Log:
         self.report.add(outcome)
         for finding in outcome.findings:
             self.console.finding(finding)
+            self.output.finding(finding)
 
     def require(self, outcome: Outcome) -> None:
         """Tell `outcome`; raises Refused when it holds an error."""
@@ -54,13 +56,16 @@ class Log:
     def phase(self, name: str, *, announce: bool = False) -> Iterator[None]:
         """Time one phase. `announce` prints a line when it starts and when it ends."""
         self.current, begin = name, time.monotonic()
+        self.output.phase_begins(name)
         if announce:
             self.console.line(f"{name} ...")
         try:
             yield
         finally:
             spent_s = time.monotonic() - begin
-            self.report.phases.append(Phase(name, round(spent_s * 1000, 3)))
+            phase = Phase(name, round(spent_s * 1000, 3))
+            self.report.phases.append(phase)
+            self.output.phase_ends(*phase)
         if announce:
             self.console.line(f"{name}: {spent_s:.2f} s")
 

@@ -45,9 +45,11 @@ class Options:
     exit_after_boot: bool = False
     strict: bool = False
     verbose: bool = False
+    concise: bool = False
     output_format: str = "text"
     report_file: Path | None = None
     report_html: Path | None = None
+    junit_file: Path | None = None
     color: str = "auto"
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -8,16 +8,17 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from server import cli, gate, pairing
+from server import cli, gate, outputs, pairing
 from server.cache import cache_folder
 from server.config.rules import finding
-from server.findings import ExitCode, Location, Outcome, outcome_of
+from server.findings import ExitCode, Outcome, outcome_of
 from server.interrupts import Interrupted, Interrupts
 from server.log import Log, Refused
 from server.options import Options
+from server.redact import redacted
 from server.render.console import Console
-from server.render.files import why_unwritable, write_report
-from server.render.style import style_of
+from server.render.files import write_report
+from server.render.style import Style
 from server.render.text import (
     render_candidates,
     render_ignored,
@@ -37,8 +38,7 @@ def boot(options: Options, log: Log) -> object | None:
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
-    for flag, path in _report_files(options):
-        log.tell(_unwritable(flag, path, why_unwritable(path)))
+    outputs.refuse_unwritable(options, log)
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
     if servable.ends_with_configs:
@@ -90,13 +90,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Parse, boot, tell, hold. Returns the process's exit code."""
     parsed = cli.parse(sys.argv[1:] if argv is None else argv, os.environ)
     telling = parsed.telling
-    quiet = telling.output_format == "json"
-    style = style_of(sys.stderr, os.environ, telling.color, telling.verbose)
-    console = Console(None if quiet else sys.stderr, style)
     if parsed.action is not cli.Action.BOOT and not parsed.outcome.refused:
-        Console(sys.stdout, style).line(cli.answer(parsed))
+        for warning in parsed.outcome.findings:
+            Console(sys.stderr, Style()).finding(warning)
+        Console(sys.stdout, Style()).line(cli.answer(parsed))
         return ExitCode.OK
-    log = Log(Report(settings=dict(parsed.settings)), console)
+    log = outputs.open_log(Report(settings=dict(parsed.settings)), telling)
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
     log.tell(parsed.outcome)
     if parsed.options is None:
@@ -108,16 +107,12 @@ def finish(log: Log, telling: cli.Telling) -> int:
     """Print the verdict, write the reports; returns the exit code."""
     report, console = log.report, log.console
     report.elapsed_s = log.elapsed_s()
-    _write_reports(log, telling)
-    if telling.output_format == "json":
-        from server.render.json import report_json
-
-        out = Console(sys.stdout, console.style)
-        out.line(report_json(report))
-        if out.lost is not None:
-            console = Console(sys.stderr, console.style)
-            log.report.add(_unwritable("--output-format", Path("standard output"), out.lost))
-            console.finding(report.findings[-1])
+    outputs.write_files(log, telling)
+    log.output.verdict(report)
+    if telling.output_format != "text" and log.output.console.lost is not None:
+        console = Console(sys.stderr, console.style)
+        report.add(outputs.unwritable(Path("standard output"), log.output.console.lost))
+        console.finding(report.findings[-1])
     if report.plan is not None:
         from server.render.plan import render_plan
 
@@ -132,36 +127,6 @@ def finish(log: Log, telling: cli.Telling) -> int:
     console.line(render_candidates(report, console.style))
     console.line(render_verdict(report, console.style))
     return report.exit_code
-
-
-def _report_files(asked: Options | cli.Telling) -> tuple[tuple[str, Path], ...]:
-    """The files to write, with the flag of each; the JSON last, so that it tells of the page."""
-    both = ("--report-html", asked.report_html), ("--report-file", asked.report_file)
-    return tuple((flag, path) for flag, path in both if path is not None)
-
-
-def _write_reports(log: Log, telling: cli.Telling) -> None:
-    """Write each file that was asked for and was not found unwritable at the start."""
-    told = {place.flag for f in log.report.findings if f.rule == "SD707" for place in f.locations}
-    for flag, path in _report_files(telling):
-        if flag not in told:
-            log.tell(_unwritable(flag, path, write_report(path, _rendered(flag, log.report))))
-
-
-def _rendered(flag: str, report: Report) -> str:
-    if flag == "--report-html":
-        from server.render.html import report_html
-
-        return report_html(report)
-    from server.render.json import report_json
-
-    return report_json(report)
-
-
-def _unwritable(flag: str, path: Path, problem: str | None) -> Outcome:
-    message = f"the report cannot be written to {path}: {problem}"
-    where = Location("flag", flag=flag, value=str(path))
-    return outcome_of("SD707", [finding("SD707", message, where)] if problem else [])
 
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
@@ -205,7 +170,7 @@ def _our_bug(error: Exception, log: Log) -> Outcome:
     message = f"{type(error).__name__} in phase {log.current}: {error}"
     import traceback  # for this one path
 
-    trace = "".join(traceback.format_exception(error))
+    trace = redacted("".join(traceback.format_exception(error)))
     path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.process import environment, run
+from tests.schema import faults
 
 TARGET = ("--target", "sample:qwen3", "--device", "cpu")
 DFLASH = (*TARGET, "--draft", "sample:dflash")
@@ -45,6 +46,7 @@ def test_a_sample_boots_and_its_ledger_closes(cache: Path, draft: str | None) ->
         assert proof["speculative_steps"] == 28
         assert max(proof["accepted"]) > 1
     assert report["not_done"] == []
+    assert faults(report) == []
 
 
 def test_a_cap_on_drafted_tokens_is_served(cache: Path) -> None:
@@ -129,14 +131,19 @@ def test_what_was_loaded_is_held_until_a_signal(cache: Path, number: signal.Sign
 
 
 @pytest.mark.parametrize("words", ["load target", "profile ...", "self-test ..."])
-def test_a_signal_in_a_phase_ends_the_boot_with_a_verdict(cache: Path, words: str) -> None:
-    process = start(cache, *TARGET, "--draft", "sample:dspark")
+def test_a_signal_in_a_phase_ends_the_boot_with_a_verdict(
+    cache: Path, tmp_path: Path, words: str
+) -> None:
+    path = tmp_path / "report.json"
+    process = start(cache, *TARGET, "--draft", "sample:dspark", "--report-file", str(path))
     read_until(process, words)
     process.send_signal(signal.SIGTERM)
     _, rest = process.communicate(timeout=60)
     assert process.returncode == 143, rest
     assert "Traceback" not in rest
     assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
+    assert json.loads(path.read_text())["exit_code"] == 143
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_reader_that_went_away_does_not_change_the_exit_code(cache: Path) -> None:

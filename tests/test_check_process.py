@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import corpus_file
-from tests.process import Finished, run
+from tests.process import Finished, run, witness
 
 DRAFT = "dflash_nested/z-lab__Qwen3-8B-DFlash-b16.reconstructed.json"
 
@@ -37,3 +37,18 @@ def test_the_wrong_target_is_refused_with_both_values(
     assert "2560" in done.error_lines[0]
     if len(rules) > 1:
         assert all(value in done.stderr for value in ("40960", "262144", "1000000", "5000000"))
+
+
+def test_print_config_reads_nothing_and_warns_of_misspelt_variables(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.mkdir()
+    (target / "config.json").write_text("{")
+    done = witness(
+        "--print-config", "--target", str(target), "--draft", "sample:dflash",
+        cache=tmp_path, env={"SERVER_MAX_MODEL_LENGTH": "4"},
+    )  # fmt: skip
+    assert done.code == 0, done.stderr
+    assert f"target                  {target}  (flag --target)" in done.stdout.splitlines()
+    assert done.stderr.startswith("warning[SD604]")
+    assert not [name for name in done.opened if name.startswith(str(target))]
+    assert not (tmp_path / "samples").exists()

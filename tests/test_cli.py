@@ -1,5 +1,6 @@
 """The command line: good values, aliases, sources, settings, answers."""
 
+import json
 import subprocess
 import sys
 from fractions import Fraction
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from server import __version__
-from server.cli import Action, Parsed, answer, decimal_text, help_text, parse
+from server.cli import Action, Parsed, Telling, answer, decimal_text, help_text, parse
 from server.config.rules import RULES
 from server.findings import ExitCode, exit_code_of
 from server.flags import FLAGS
@@ -56,11 +57,15 @@ GOOD = [
     ("--output-format", "json", "json"),
     ("--assume-gpu", "l4-24g", ("l4-24g",)),
     ("--assume-memory", "80GiB", (80 * GIB,)),
-    ("--report-file", "out/report.json", Path("out/report.json")),
     ("--report-html", "out/report.html", Path("out/report.html")),
+    ("--output-format", "jsonl", "jsonl"),
+    ("--output-format", "github", "github"),
+    ("--output-format", "junit", "junit"),
+    ("--report-file", "out/report.json", Path("out/report.json")),
+    ("--junit-file", "out/junit.xml", Path("out/junit.xml")),
     ("--color", "never", "never"),
 ]
-SWITCHES = ("--check", "--plan", "--exit-after-boot", "--strict", "--verbose")
+SWITCHES = ("--check", "--plan", "--exit-after-boot", "--strict", "--verbose", "--concise")
 
 
 def accepted(*argv: str, **environ: str) -> Options:
@@ -168,7 +173,7 @@ def test_how_to_tell_is_known_when_the_rest_is_refused() -> None:
     parsed = parse(["--bogus", "--verbose", "--color=never", "--report-file", "r"],
                    {"SERVER_OUTPUT_FORMAT": "json"})  # fmt: skip
     assert parsed.options is None
-    assert parsed.telling == ("json", Path("r"), None, "never", True)
+    assert parsed.telling == Telling("json", Path("r"), color="never", verbose=True)
 
 
 def test_settings_hold_every_option_with_its_source() -> None:
@@ -264,3 +269,37 @@ def test_the_command_line_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_print_config_tells_every_setting_with_its_source() -> None:
+    argv = ["--print-config", "--draft", "D", "--max-model-len", "auto"]
+    parsed = parse(argv, {"SERVER_DTYPE": "bf16"})
+    assert (parsed.action, parsed.options) == (Action.PRINT_CONFIG, None)
+    assert not parsed.outcome.refused  # a boot would need --target
+    rows = [line.split(maxsplit=1) for line in answer(parsed).splitlines()]
+    assert {name for name, _ in rows} == {flag.field for flag in FLAGS if flag.env}
+    told = dict(rows)
+    assert told["target"] == "not set  (default)"
+    assert told["draft"] == "D  (flag --draft)"
+    assert told["dtype"] == "bfloat16  (env SERVER_DTYPE)"
+    assert told["max_model_len"] == "auto  (flag --max-model-len)"
+
+
+def test_print_config_as_json_has_the_settings_of_the_report() -> None:
+    parsed = parse(["--print-config", "--output-format", "json", "--target", "T"], {})
+    document = json.loads(answer(parsed))
+    assert list(document) == ["format_version", "tool", "settings"]
+    assert document["settings"]["target"] == {"value": "T", "source": "flag --target"}
+    assert document["settings"]["kv_block_size"] == {"value": 16, "source": "default"}
+
+
+def test_print_config_tells_what_is_wrong_with_the_settings() -> None:
+    parsed = parse(["--print-config", "--num-speculative-tokens", "3"], {"SERVER_X": "1"})
+    assert [fault.rule for fault in parsed.outcome.findings] == ["SD701", "SD604"]
+    assert parsed.outcome.refused
+
+
+def test_print_schema_prints_it_whatever_the_environment() -> None:
+    parsed = asked("--print-schema")
+    assert parsed.action is Action.PRINT_SCHEMA
+    assert json.loads(answer(parsed))["$schema"].endswith("2020-12/schema")

@@ -35,6 +35,7 @@ BAD = {
     "--assume-memory": ["", "0", "80G"],
     "--report-file": ["", "-", "a\0b"],
     "--report-html": ["", "-", "a\0b"],
+    "--junit-file": ["", "-", "a\0b"],
     "--color": ["", "on"],
 }
 
@@ -319,3 +320,18 @@ def test_a_flag_of_a_plan_needs_a_plan(flag: list[str]) -> None:
     assert (fault.rule, fault.message) == ("SD708", f"{flag[0]} is given, --plan is not")
     assert with_target("--no-plan", *flag).rule == "SD708"
     assert not faults("--target", "T", "--plan", *flag)
+
+
+def test_outputs_that_exclude_each_other() -> None:
+    fault = with_target("--concise", "--output-format", "json")
+    assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
+    assert fault.message == "--concise is a form of text, and --output-format is json"
+    fault = with_target("--report-file", "r", SERVER_JUNIT_FILE="r")
+    assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
+    assert fault.message == "--report-file and SERVER_JUNIT_FILE are both r"
+    for argv in (
+        ["--concise", "--output-format", "text"],
+        ["--no-concise", "--output-format", "json"],
+        ["--report-file", "r", "--junit-file", "j"],
+    ):
+        assert parse(["--target", "T", *argv], {}).options is not None

@@ -43,6 +43,27 @@ def test_a_bug_is_one_line_and_its_traceback_is_saved(
     assert "explode" in saved.read_text()
 
 
+def test_json_lines_are_told_while_the_boot_runs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    def look(*_: object) -> None:
+        seen.append(capsys.readouterr().out)
+        raise KeyError("surprise")
+
+    monkeypatch.setattr("server.pairing.read_target_config", look)
+    main(["--target", "x", "--draft", "sample:dspine", "--output-format", "jsonl"])
+    events = [json.loads(line) for line in seen[0].splitlines()]
+    assert [event["event"] for event in events] == [
+        "start", "phase_start", "phase_end", "phase_start", "finding", "phase_end", "phase_start",
+    ]  # fmt: skip
+    assert events[4]["rule"] == "SD306"
+    rest = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["event"] for event in rest] == ["phase_end", "finding", "verdict"]
+    assert rest[-1]["exit_code"] == 78
+
+
 def test_json_is_the_only_thing_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     code = main(["--target", "x", "--draft", "sample:dspine", "--output-format", "json"])
     out, err = capsys.readouterr()
@@ -62,24 +83,29 @@ def test_a_process_without_standard_streams_still_judges(monkeypatch: pytest.Mon
     assert main(["--target", "x", "--draft", "sample:dspine"]) == 78
 
 
-def test_a_stream_that_is_full_does_not_change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("more", [[], ["--concise"]])
+def test_a_stream_that_is_full_does_not_change_the_code(
+    monkeypatch: pytest.MonkeyPatch, more: list[str]
+) -> None:
     class Full(io.StringIO):
         def write(self, _: str) -> int:
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sys.stderr", Full())
-    assert main(["--target", "x", "--draft", "sample:dspine"]) == 78
+    assert main(["--target", "x", "--draft", "sample:dspine", *more]) == 78
+    assert main(["--target", "sample:qwen3", "--check", *more]) == 0
 
 
-def test_a_json_report_that_was_lost_is_not_an_acceptance(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("form", ["json", "jsonl", "github", "junit"])
+def test_a_report_that_was_lost_is_not_an_acceptance(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], form: str
 ) -> None:
     class Full(io.StringIO):
         def write(self, _: str) -> int:
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("sys.stdout", Full())
-    check = ["--target", "sample:qwen3", "--check", "--output-format", "json"]
+    check = ["--target", "sample:qwen3", "--check", "--output-format", form]
     assert main(check) == 66
     assert "error[SD707]" in capsys.readouterr().err
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from server.findings import JsonValue, Location
+from server.redact import redacted
 
 _TEXT_CHARS = 120
 _KEY_CHARS = 80
@@ -85,7 +86,10 @@ def token_ids(value: JsonValue) -> tuple[int, ...]:
 
 
 def _cut(text: str, limit: int) -> str:
-    return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
+    if len(text) <= limit:
+        return text
+    whole = redacted(text)  # what is left of a secret that is cut is not known as one
+    return f"{whole[:limit]}... ({len(text)} characters)"
 
 
 def _clip_object(value: Mapping[str, JsonValue], depth: int) -> JsonValue:

@@ -6,6 +6,7 @@ from typing import TextIO
 from server.findings import Finding, Severity
 from server.render.style import Style
 from server.render.text import render_finding
+from server.report import Report
 
 
 class Console:
@@ -42,6 +43,32 @@ class Console:
                 self.lost = str(error)
             _silence(self._stream)
             self._stream = None
+
+
+class Output:
+    """A format that is told while the boot runs. This one says nothing: text is the console's.
+
+    `console` is where a format writes; its `lost` says what became of it.
+    """
+
+    def __init__(self, console: Console) -> None:
+        """Tell everything to `console`."""
+        self.console = console
+
+    def phase_begins(self, name: str) -> None:
+        """A phase begins."""
+
+    def phase_ends(self, name: str, ms: float) -> None:
+        """A phase has ended, `ms` milliseconds after it began."""
+
+    def finding(self, finding: Finding) -> None:
+        """Something was found."""
+
+    def verdict(self, report: Report) -> None:
+        """The boot is judged; nothing is told after this."""
+
+
+SILENT = Output(Console(None, Style()))
 
 
 def _encodable(text: str, stream: TextIO) -> str:

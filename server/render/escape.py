@@ -1,11 +1,11 @@
 """Makes text from files, paths and flags safe to print: one line, no control of the terminal."""
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from math import isfinite
 
 from server.findings import JsonValue
+from server.redact import redacted
 
 MAX_VALUE = 64
 MAX_WORD = 400
@@ -13,22 +13,17 @@ MAX_TEXT = 4000
 _MAX_DEPTH = 8
 # str(int) refuses longer numbers, see sys.set_int_max_str_digits.
 _MAX_INT_BITS = 10_000
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]+@")
 
 
 def visible(text: str) -> str:
     """`text` with each unprintable character (control, bidi, lone surrogate) as an escape.
 
-    Credentials inside an address are left out.
+    Secrets are left out.
     """
+    text = redacted(text)
     if not text.isprintable():
         text = "".join(char if char.isprintable() else _escape(char) for char in text)
-    return redacted(text)
-
-
-def redacted(text: str) -> str:
-    """`text` with the credentials of an address (scheme://user:password@host) left out."""
-    return _CREDENTIALS.sub("***@", text) if "://" in text else text
+    return text
 
 
 def _escape(char: str) -> str:
@@ -40,7 +35,11 @@ def _escape(char: str) -> str:
 
 
 def shorten(text: str, limit: int) -> str:
-    """`text`, or its two ends and its length where it is longer than `limit`."""
+    """`text`, or its two ends and its length where it is longer than `limit`.
+
+    A part of a secret is a secret too, so that secrets are left out first.
+    """
+    text = redacted(text)
     if len(text) <= limit:
         return text
     remark = f" ({len(text)} characters)"
@@ -53,7 +52,7 @@ def word(text: str) -> str:
     """`text` as one word: as it is, or in quotes where it holds a space or something unseen."""
     short = shorten(text, MAX_WORD)
     plain = short.isprintable() and short and not any(char in " '\"`" for char in short)
-    return redacted(short) if plain else visible(_quoted(short))
+    return short if plain else visible(_quoted(short))
 
 
 def show(value: JsonValue, limit: int = MAX_VALUE) -> str:

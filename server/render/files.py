@@ -57,7 +57,7 @@ def _replace(place: Path, data: bytes) -> None:
     """Write a sibling and rename it. No sibling is left behind. Raises OSError."""
     number, sibling = _open_sibling(place)
     try:
-        _write_all(number, data)
+        _write_all(number, data, keep=True)
         os.replace(sibling, place)
     except OSError as error:
         sibling.unlink(missing_ok=True)
@@ -86,13 +86,18 @@ def _write_in_place(place: Path, data: bytes) -> None:
     _write_all(os.open(place, _FLAGS | os.O_TRUNC | os.O_NONBLOCK), data)
 
 
-def _write_all(number: int, data: bytes) -> None:
-    """Write all of `data` to an open file and close it. Raises OSError."""
+def _write_all(number: int, data: bytes, keep: bool = False) -> None:
+    """Write all of `data` to an open file and close it. Raises OSError.
+
+    With `keep` it is on the disk then: a name that outlives a power cut has its content.
+    """
     try:
         os.set_blocking(number, True)
         left = memoryview(data)
         while left:
             left = left[os.write(number, left) :]
+        if keep:
+            os.fsync(number)
     finally:
         os.close(number)
 

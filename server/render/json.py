@@ -6,8 +6,8 @@ from math import isfinite
 
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
-from server.render.escape import redacted
-from server.report import DraftFacts, MemoryFacts, PlanFacts, Report
+from server.redact import redacted
+from server.report import DraftFacts, MemoryFacts, PlanFacts, Report, SettingFacts
 
 FORMAT_VERSION = "1.0"
 
@@ -24,26 +24,50 @@ def report_json(report: Report) -> str:
     surrogate, which strict readers refuse, becomes a visible escape.
     """
     document: _Object = {
-        "format_version": FORMAT_VERSION,
-        "tool": {"name": "draftgate", "version": __version__},
-        "verdict": report.verdict.value,
-        "exit_code": int(report.exit_code),
-        "counts": _counts(report.findings),
-        "not_done": list(report.not_done),
+        **version_facts(),
+        **verdict_facts(report),
         "inputs": {
             "draft": None if report.draft is None else _draft(report.draft),
             "target": None if report.target is None else report.target._asdict(),
         },
-        "settings": {name: value._asdict() for name, value in sorted(report.settings.items())},
+        "settings": settings_facts(report.settings),
         "checks": [check._asdict() for check in report.checks.values()],
-        "diagnostics": [_diagnostic(finding) for finding in report.findings],
+        "diagnostics": [finding_facts(finding) for finding in report.findings],
         "memory": None if report.memory is None else _memory(report.memory),
         "plan": None if report.plan is None else _plan(report.plan),
         "self_test": None if report.self_test is None else dict(report.self_test),
         "phases": [{"name": phase.name, "ms": round(phase.ms, 3)} for phase in report.phases],
         "elapsed_s": round(report.elapsed_s, 3),
     }
-    return json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=2)
+    return json_text(document, indent=2)
+
+
+def json_text(document: JsonValue, indent: int | None = None) -> str:
+    """`document` as JSON in ASCII: on one line, or with `indent` spaces for each level."""
+    return json.dumps(_plain(document, 0), ensure_ascii=True, allow_nan=False, indent=indent)
+
+
+def version_facts() -> _Object:
+    """What a reader looks at first."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "tool": {"name": "draftgate", "version": __version__},
+    }
+
+
+def verdict_facts(report: Report) -> _Object:
+    """The outcome of the run."""
+    return {
+        "verdict": report.verdict.value,
+        "exit_code": int(report.exit_code),
+        "counts": _counts(report.findings),
+        "not_done": list(report.not_done),
+    }
+
+
+def settings_facts(settings: Mapping[str, SettingFacts]) -> _Object:
+    """Each setting with its source, by name."""
+    return {name: value._asdict() for name, value in sorted(settings.items())}
 
 
 def _counts(findings: Sequence[Finding]) -> _Object:
@@ -56,7 +80,7 @@ def _draft(draft: DraftFacts) -> _Object:
     return {**draft._asdict(), "candidates": dict(sorted(draft.candidates.items()))}
 
 
-def _diagnostic(finding: Finding) -> _Object:
+def finding_facts(finding: Finding) -> _Object:
     """One finding; the document has one exit code for all of them."""
     told = finding._asdict() | {"locations": [_location(place) for place in finding.locations]}
     del told["exit_code"]
@@ -109,5 +133,5 @@ def _nested(value: object, depth: int) -> JsonValue:
 
 
 def _text(text: str) -> str:
-    """`text` without lone surrogates and without credentials inside an address."""
-    return redacted(text.encode("utf-8", "backslashreplace").decode("utf-8"))
+    """`text` without secrets and without lone surrogates."""
+    return redacted(text).encode("utf-8", "backslashreplace").decode("utf-8")

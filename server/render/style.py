@@ -1,11 +1,14 @@
 """How text is laid out and coloured for one stream. Colour never carries meaning alone."""
 
 import os
+import sys
 from collections.abc import Mapping
 from typing import NamedTuple, TextIO
 
 from server.findings import Severity
 
+# Nothing is wrapped for a log or a pipe: its reader searches lines.
+ENDLESS = sys.maxsize
 _RESET = "\x1b[0m"
 # A bar is indented by 2, and says nothing below 40 columns.
 _INDENT, _NARROWEST = 2, 40
@@ -22,6 +25,7 @@ _BAR = ("\x1b[34m", "\x1b[36m", "\x1b[35m", "\x1b[33m", "\x1b[32m", "\x1b[31m")
 class Style(NamedTuple):
     """Layout of one stream. Widths are in columns; `blocks` allows Unicode block characters.
 
+    Lines are wrapped at `width`: a terminal's own, or ENDLESS where there is none.
     `bar_width` is 0 where the terminal is too narrow for a bar.
     """
 
@@ -52,7 +56,7 @@ def style_of(
     return Style(
         color=wants_color(stream, environ, color),
         verbose=verbose,
-        width=min(100, max(columns or 100, 60)),
+        width=max(columns or ENDLESS, 40),
         bar_width=_bar_width(columns),
         blocks=color != "never"
         and environ.get("TERM") != "dumb"

@@ -4,12 +4,12 @@ The first line stands alone. Text from outside is escaped, so that it cannot for
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from server.findings import Finding, Location, Severity, Verdict
 from server.render.escape import MAX_TEXT, MAX_WORD, shorten, show, visible, word
 from server.render.style import Style
-from server.report import Report
+from server.report import Report, SettingFacts
 
 _LABEL = 6
 _IGNORED = 8
@@ -128,11 +128,17 @@ def render_verdict(report: Report, style: Style) -> str:
 def render_settings(report: Report, style: Style) -> str:
     """One line for each setting that is not a default, with its source. May be empty."""
     changed = {n: s for n, s in report.settings.items() if s.source != "default"}
-    width = max(map(len, changed), default=0)
+    return settings_lines(changed, style)
+
+
+def settings_lines(settings: Mapping[str, SettingFacts], style: Style) -> str:
+    """One line for each setting: its name, its value, and where it came from."""
+    width = max(map(len, settings), default=0)
     lines = []
-    for name, setting in changed.items():
+    for name, setting in settings.items():
         value = setting.value
         text = word(value) if isinstance(value, str) else show(value)
+        text = "not set" if value is None else text
         source = style.paint(f"({visible(setting.source)})", "label")
         lines.append(f"{name:<{width}}  {text}  {source}")
     return "\n".join(lines)

@@ -4,11 +4,14 @@ One thread writes, so that a stalled read still shows; advancing only adds a num
 that is closed under it ends the telling, not the load.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, TextIO
+
+from server.render.style import style_of
 
 _BAR_SECONDS = 0.2
 _HEARTBEAT_SECONDS = 10.0
@@ -39,7 +42,7 @@ class Meter:
         self._clock = clock
         self._done_bytes = 0
         self._started = clock()
-        self._bar = _is_terminal(stream)
+        self._bar = _can_redraw(stream)
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -70,7 +73,9 @@ class Meter:
     def beat(self) -> None:
         """Tell how far it is: a redrawn bar, or a line."""
         if self._bar:
-            self._write(f"\r\033[K{self._label} {self._drawing()} {self._summary()}{self._left()}")
+            told = f"{self._label} {self._drawing()} {self._summary()}{self._left()}"
+            # A line that wraps is not erased by the next.
+            self._write(f"\r\033[K{told[: style_of(self._stream, os.environ).width - 1]}")
         else:
             self._write(f"{self._label}: {self._summary()}{self._left()}\n")
 
@@ -108,9 +113,9 @@ class Meter:
             self._stream = None
 
 
-def _is_terminal(stream: TextIO) -> bool:
+def _can_redraw(stream: TextIO) -> bool:
     try:
-        return stream.isatty()
+        return stream.isatty() and os.environ.get("TERM") != "dumb"
     except ValueError:
         return False
 

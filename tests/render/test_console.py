@@ -11,7 +11,7 @@ import pytest
 
 from server.findings import ExitCode, Finding, Severity
 from server.render.console import Console
-from server.render.style import Style, style_of, wants_color
+from server.render.style import ENDLESS, Style, style_of, wants_color
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -135,12 +135,12 @@ def test_the_order_of_colour_settings(
 
 def test_a_style_for_no_terminal_has_the_usual_widths() -> None:
     style = style_of(io.TextIOWrapper(io.BytesIO(), encoding="ascii"), {})
-    assert (style.width, style.bar_width, style.blocks) == (100, 80, False)
+    assert (style.width, style.bar_width, style.blocks) == (ENDLESS, 80, False)
     wide = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     assert style_of(wide, {}).blocks
     assert not style_of(wide, {}, "never").blocks
     assert not style_of(wide, {"TERM": "dumb"}).blocks
-    assert style_of(None, {}) == Style()
+    assert style_of(None, {}) == Style(width=ENDLESS)
 
 
 def test_a_narrow_terminal_narrows_text_and_bar(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,17 @@ def test_a_name_with_nul_or_too_long_is_a_reason(tmp_path: Path) -> None:
     assert write_report(tmp_path / ("x" * 255), "{}") is None
 
 
+def test_a_report_is_on_the_disk_before_it_has_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    flush, rename = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: (steps.append("flush"), flush(number)))
+    monkeypatch.setattr(os, "replace", lambda *both: (steps.append("rename"), rename(*both)))
+    assert write_report(tmp_path / "report.json", "{}") is None
+    assert steps == ["flush", "rename"]
+
+
 def test_a_failed_write_leaves_the_old_report_and_no_other_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,6 +1,7 @@
 """Writes docs/rules/: one page for each rule with what its example tells, and an index.
 
-`python -m tests.rules.pages` writes them; with --check it only says which are stale (exit 1).
+`python -m tests.rules.pages` writes them, and messages.txt with the same messages in the other
+formats; with --check it only says which are stale (exit 1).
 """
 
 import sys
@@ -15,6 +16,7 @@ from server.render.text import render_finding
 from tests.rules.example import Case, Example
 from tests.rules.executed import execute
 from tests.rules.gate_run import BASES
+from tests.rules.messages import MESSAGES, messages
 from tests.rules.registry import EXAMPLES
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "rules"
@@ -103,8 +105,11 @@ def main(argv: Sequence[str]) -> int:
     """Write the pages, or with --check name the stale ones; returns the exit code."""
     made = pages()
     changed = stale(FOLDER, made)
+    if not MESSAGES.exists() or MESSAGES.read_text() != messages():
+        changed.append(MESSAGES.name)
     if "--check" not in argv:
         write(FOLDER, made)
+        MESSAGES.write_text(messages())
     sys.stdout.writelines(f"{'stale' if '--check' in argv else 'written'}: {n}\n" for n in changed)
     return int("--check" in argv and bool(changed))
 

@@ -5,11 +5,17 @@ from pathlib import Path
 from tempfile import gettempdir
 
 from server.config.rules import RULES
+from tests.rules.messages import MESSAGES, messages
 from tests.rules.pages import COMMAND, FOLDER, INDEX, pages, stale, write
 
 
 def test_no_page_is_stale() -> None:
     assert stale(FOLDER, pages()) == [], f"run: {COMMAND}"
+
+
+def test_no_message_changes_in_any_format_unseen() -> None:
+    assert MESSAGES.read_text() == messages(), f"run: {COMMAND}"
+    assert [line[:5] for line in messages().splitlines() if line.startswith("SD")] == sorted(RULES)
 
 
 def test_there_is_one_page_for_each_rule_and_an_index() -> None:

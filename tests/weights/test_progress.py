@@ -1,5 +1,6 @@
 """What a load says: lines to a log, a bar to a terminal, nothing that can end the load."""
 
+import os
 from io import StringIO
 
 import pytest
@@ -10,6 +11,11 @@ from server.weights.progress import Meter
 class Terminal(StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.fixture(autouse=True)
+def able(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
 
 
 class Clock:
@@ -45,6 +51,27 @@ def test_a_log_gets_a_start_a_heartbeat_and_an_end() -> None:
         "target: 1.00 GB of 4.00 GB in 10.0 s, 0.10 GB/s, 30 s left",
         "target: 4.00 GB of 4.00 GB in 20.0 s, 0.20 GB/s read",
     ]
+
+
+def test_a_bar_is_no_wider_than_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(stream, "fileno", lambda: 99)
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((50, 24)))
+    with Meter(200_000_000, "draft", stream, Clock()) as meter:
+        meter.advance(100_000_000)
+        meter.beat()
+    bars = [part for part in stream.getvalue().split("\r\033[K") if "[" in part]
+    assert bars
+    assert {len(bar) for bar in bars} == {49}
+
+
+def test_a_terminal_that_cannot_redraw_gets_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    stream = Terminal()
+    with Meter(200_000_000, "draft", stream, Clock()) as meter:
+        meter.beat()
+    assert "\033" not in stream.getvalue()
+    assert stream.getvalue().startswith("draft: 0.20 GB to read\n")
 
 
 def test_a_terminal_gets_a_bar_that_is_erased() -> None:

@@ -56,7 +56,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD707",
         name="report-file-unwritable",
-        summary="the files named by --report-file and --report-html can be written",
+        summary="the files named by --report-file, --report-html and --junit-file can be written",
         why="a CI job would read an old report, or none, and take it for this boot's",
         fix="name a file in a folder that exists and that this user may write",
         source="rule of this server: an output that was asked for and cannot be made is a fault",
