@@ -160,7 +160,7 @@ def test_a_field_that_the_schema_lacks_or_the_report_lacks_is_found(
         (("memory", "limit_bytes"), 1.5),
         (("memory", "ledger", 0, "billed_bytes"), "600"),
         (("settings", "target"), {"value": "T"}),
-        (("settings", "target", "value"), [1]),
+        (("settings", "target", "value"), [[1]]),
         (("diagnostics", 0, "rule"), "SD1"),
         (("diagnostics", 0, "severity"), "fatal"),
         (("checks", 0, "status"), "maybe"),
