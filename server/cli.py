@@ -39,6 +39,7 @@ class Telling(NamedTuple):
     report_file: Path | None = None
     color: str = "auto"
     verbose: bool = False
+    termination_log: Path | None = None
 
 
 class Parsed(NamedTuple):

@@ -2,13 +2,16 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from server.findings import Outcome
 from server.render.console import Console
 from server.report import Phase, Report
+
+if TYPE_CHECKING:
+    from server.weights.progress import Meter
 
 Found = TypeVar("Found")
 
@@ -18,13 +21,19 @@ class Refused(Exception):
 
 
 class Log:
-    """One boot's voice. Findings are printed at once, so that a later hang cannot hide them."""
+    """One boot's voice. Findings are printed at once, so that a later hang cannot hide them.
+
+    `watch` is called with the name of each phase that begins; `loads` are the loads that have
+    begun, by role.
+    """
 
     def __init__(self, report: Report, console: Console) -> None:
         """Findings and phases go to `report`, and to `console` as they come."""
         self.report = report
         self.console = console
         self.current = "start"
+        self.watch: Callable[[str], None] | None = None
+        self.loads: dict[str, Meter] = {}
         self._begin, self._age_s = time.monotonic(), _process_age_s()
 
     def elapsed_s(self) -> float:
@@ -54,6 +63,8 @@ class Log:
     def phase(self, name: str, *, announce: bool = False) -> Iterator[None]:
         """Time one phase. `announce` prints a line when it starts and when it ends."""
         self.current, begin = name, time.monotonic()
+        if self.watch is not None:
+            self.watch(name)
         if announce:
             self.console.line(f"{name} ...")
         try:

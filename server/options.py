@@ -41,6 +41,8 @@ class Options:
     verbose: bool = False
     output_format: str = "text"
     report_file: Path | None = None
+    port: int | None = None
+    termination_log: Path | None = None
     color: str = "auto"
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -47,6 +47,9 @@ GOOD = [
     ("--kv-block-size", "32", 32),
     ("--output-format", "json", "json"),
     ("--report-file", "out/report.json", Path("out/report.json")),
+    ("--termination-log", "/dev/termination-log", Path("/dev/termination-log")),
+    ("--port", "0", 0),
+    ("--port", "65535", 65535),
     ("--color", "never", "never"),
 ]
 SWITCHES = ("--check", "--exit-after-boot", "--strict", "--verbose")
@@ -137,9 +140,9 @@ def test_check_goes_with_exit_after_boot() -> None:
 
 def test_how_to_tell_is_known_when_the_rest_is_refused() -> None:
     parsed = parse(["--bogus", "--verbose", "--color=never", "--report-file", "r"],
-                   {"SERVER_OUTPUT_FORMAT": "json"})  # fmt: skip
+                   {"SERVER_OUTPUT_FORMAT": "json", "SERVER_TERMINATION_LOG": "t"})  # fmt: skip
     assert parsed.options is None
-    assert parsed.telling == ("json", Path("r"), "never", True)
+    assert parsed.telling == ("json", Path("r"), "never", True, Path("t"))
 
 
 def test_settings_hold_every_option_with_its_source() -> None:
