@@ -142,8 +142,15 @@ def _unwritable(path: Path, problem: str | None) -> Outcome:
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
     held: object | None = None
-    interrupts = Interrupts()
     life = Life(log, os.environ)
+
+    def overdue(number: int) -> int:
+        log.tell(_interrupted(Interrupted(number), log))
+        code = finish(log, telling)
+        life.end(render_verdict(log.report, Style()))
+        return code
+
+    interrupts = Interrupts(overdue)
     try:
         interrupts.listen()
         held = _boot_or_tell(options, log, life)

@@ -2,6 +2,7 @@
 
 import signal
 import sys
+import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -85,6 +86,23 @@ def test_a_deferred_signal_is_only_remembered(ears: Interrupts) -> None:
     assert ears.number is None
     signal.raise_signal(signal.SIGINT)
     assert ears.number == signal.SIGINT
+
+
+def test_where_the_boot_hears_no_other_thread_ends_it(ears: Interrupts) -> None:
+    overdue: list[int] = []
+
+    def told(number: int) -> int:
+        overdue.append(number)
+        return 0
+
+    before = threading.active_count()
+    heard = Interrupts(told)
+    heard.listen()
+    with pytest.raises(Interrupted):
+        signal.raise_signal(signal.SIGTERM)
+    heard.defer()
+    assert (overdue, threading.active_count()) == ([], before)
+    assert signal.set_wakeup_fd(-1) == -1
 
 
 @pytest.mark.parametrize("early", [True, False])
