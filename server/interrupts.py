@@ -45,7 +45,6 @@ class Interrupts:
         self.number: int | None = None
         self._raising = False
         self._overdue = overdue
-        self._ending = threading.Lock()
         self._deferred = threading.Event()
         self._insisting: tuple[threading.Thread, int] | None = None
 
@@ -55,7 +54,9 @@ class Interrupts:
         _forget_dropped()
         if self._overdue is not None:
             reader, writer = _wake_up_pipe()
-            thread = threading.Thread(target=self._insist, args=(reader,), daemon=True)
+            thread = threading.Thread(
+                target=self._insist, args=(reader, self._overdue), daemon=True
+            )
             self._insisting = thread, writer
             thread.start()
         for number in (*self.numbers, signal.SIGALRM):
@@ -70,7 +71,6 @@ class Interrupts:
         signal.setitimer(signal.ITIMER_REAL, 0)
         if self._insisting is None:
             return
-        self._ending.acquire()
         self._deferred.set()
         (thread, writer), self._insisting = self._insisting, None
         signal.set_wakeup_fd(-1)
@@ -93,15 +93,13 @@ class Interrupts:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(self.number)
 
-    def _insist(self, reader: int) -> None:
+    def _insist(self, reader: int, overdue: Callable[[int], int]) -> None:
         """End the process where the main thread does not, until `defer`."""
         while came := os.read(reader, 1):
-            if came[0] not in self.numbers or self._deferred.wait(_PATIENCE_S):
-                continue
-            if self._overdue is not None and self._ending.acquire(blocking=False):
+            if came[0] in self.numbers and not self._deferred.wait(_PATIENCE_S):
                 code = 128 + came[0]
                 try:
-                    code = self._overdue(came[0])
+                    code = overdue(came[0])
                 finally:
                     end_now(code)
         os.close(reader)

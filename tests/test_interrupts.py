@@ -1,8 +1,8 @@
 """How a boot hears SIGTERM and SIGINT: always, once, and never as a traceback."""
 
 import signal
+import subprocess
 import sys
-import threading
 import time
 import weakref
 from collections.abc import Iterator
@@ -10,8 +10,52 @@ from collections.abc import Iterator
 import pytest
 
 from server.interrupts import Interrupted, Interrupts
+from tests.process import ROOT
 
 PATIENCE_S = 20
+_IN_TIME = """
+import signal, threading, time
+from server import interrupts
+interrupts._PATIENCE_S = interrupts._AGAIN_S = 600
+ears = interrupts.Interrupts(lambda number: 7)
+ears.listen()
+try:
+    signal.raise_signal(signal.SIGTERM)
+except interrupts.Interrupted:
+    time.sleep(0.5)
+    ears.defer()
+    print("heard", threading.active_count(), flush=True)
+"""
+# The main thread is in a lock of C, and hears only once the other thread tells already.
+_LATE = """
+import ctypes, os, signal, threading, time
+from server.interrupts import Interrupted, Interrupts
+c, mutex, heard = ctypes.CDLL(None), ctypes.create_string_buffer(64), threading.Event()
+def overdue(number):
+    c.pthread_mutex_unlock(mutex)
+    heard.wait()
+    time.sleep(0.5)
+    print("told", number, flush=True)
+    return 7
+ears = Interrupts(overdue)
+ears.listen()
+threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+c.pthread_mutex_lock(mutex)
+try:
+    c.pthread_mutex_lock(mutex)
+    time.sleep(60)
+except Interrupted:
+    heard.set()
+    ears.defer()
+    print("told twice", flush=True)
+"""
+
+
+def run_script(text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", text]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 class Thing:
@@ -88,21 +132,14 @@ def test_a_deferred_signal_is_only_remembered(ears: Interrupts) -> None:
     assert ears.number == signal.SIGINT
 
 
-def test_where_the_boot_hears_no_other_thread_ends_it(ears: Interrupts) -> None:
-    overdue: list[int] = []
+def test_a_boot_that_hears_in_time_ends_by_itself() -> None:
+    done = run_script(_IN_TIME)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard 1\n", "")
 
-    def told(number: int) -> int:
-        overdue.append(number)
-        return 0
 
-    before = threading.active_count()
-    heard = Interrupts(told)
-    heard.listen()
-    with pytest.raises(Interrupted):
-        signal.raise_signal(signal.SIGTERM)
-    heard.defer()
-    assert (overdue, threading.active_count()) == ([], before)
-    assert signal.set_wakeup_fd(-1) == -1
+def test_a_boot_that_hears_late_leaves_the_end_to_the_other_thread() -> None:
+    done = run_script(_LATE)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "told 15\n", "")
 
 
 @pytest.mark.parametrize("early", [True, False])
