@@ -26,26 +26,23 @@ except interrupts.Interrupted:
     ears.defer()
     print("heard", threading.active_count(), flush=True)
 """
-# The main thread is in a lock of C, and hears only once the other thread tells already.
+# The main thread hears only once the other one tells already.
 _LATE = """
-import ctypes, os, signal, threading, time
-from server.interrupts import Interrupted, Interrupts
-c, mutex, heard = ctypes.CDLL(None), ctypes.create_string_buffer(64), threading.Event()
+import signal, threading, time
+from server import interrupts
+interrupts._AGAIN_S = 600
+begun = threading.Event()
 def overdue(number):
-    c.pthread_mutex_unlock(mutex)
-    heard.wait()
+    begun.set()
     time.sleep(0.5)
     print("told", number, flush=True)
     return 7
-ears = Interrupts(overdue)
+ears = interrupts.Interrupts(overdue)
 ears.listen()
-threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
-c.pthread_mutex_lock(mutex)
 try:
-    c.pthread_mutex_lock(mutex)
-    time.sleep(60)
-except Interrupted:
-    heard.set()
+    signal.raise_signal(signal.SIGTERM)
+except interrupts.Interrupted:
+    begun.wait()
     ears.defer()
     print("told twice", flush=True)
 """

@@ -27,27 +27,28 @@ sys.exit(main())
 
 # The boot stays at the end of one phase, with everything that the phase has made.
 _STAYS = """
-import ctypes, sys, time
+import ctypes, sys, threading, time
 from contextlib import contextmanager
 from server.__main__ import main
 from server.log import Log
 lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
 lock(mutex)
 at, phase = sys.argv[1], Log.phase
+def tell():
+    print("stalled", file=sys.stderr, flush=True)
 @contextmanager
 def staying(self, name, **how):
     with phase(self, name, **how):
         yield
         if name == at:
-            print("stalled", file=sys.stderr, flush=True)
             STAY
 Log.phase = staying
 sys.argv = ["server", *sys.argv[2:]]
 sys.exit(main())
 """
-STALL = _STAYS.replace("STAY", "time.sleep(600)")
-# In a call that no signal ends: it waits for a lock that nobody gives back.
-STUCK = _STAYS.replace("STAY", "lock(mutex)")
+STALL = _STAYS.replace("STAY", "tell(); time.sleep(600)")
+# In a call that no signal ends: it waits for a lock that nobody gives back. Told once it is there.
+STUCK = _STAYS.replace("STAY", "threading.Timer(0.5, tell).start(); lock(mutex)")
 
 
 @contextmanager
