@@ -49,10 +49,9 @@ def _end_beside_threads(code: int) -> None:
     """
     threading = sys.modules.get("threading")  # a refusal may not have imported it
     if threading is not None and threading.active_count() > 1:
-        for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):
-                stream.flush()
-        os._exit(code)
+        from server.interrupts import end_now
+
+        end_now(code)
 
 
 if __name__ == "__main__":

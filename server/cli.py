@@ -48,6 +48,7 @@ class Telling(NamedTuple):
     color: str = "auto"
     verbose: bool = False
     concise: bool = False
+    termination_log: Path | None = None
 
 
 class Parsed(NamedTuple):

@@ -16,8 +16,12 @@ _ONE_DEVICE = Foreign(
     "splits a model over devices, and this server uses one device",
     "leave it out; --device cuda:N picks the device",
 )
-_NO_PORT = Foreign(
-    "is about serving requests, and this server loads and holds but opens no port",
+_LOOPBACK = Foreign(
+    "opens a port to other machines, and this server listens on 127.0.0.1 only",
+    "leave it out; --port PORT answers on 127.0.0.1",
+)
+_NO_REQUESTS = Foreign(
+    "is about serving requests, and this server loads and holds but serves none",
     "leave it out",
 )
 _FREE_AFTER = Foreign(
@@ -60,9 +64,8 @@ FOREIGN: Mapping[str, Foreign] = MappingProxyType(
             "asks for quantised weights, and this server serves none",
             "leave it out, and name a checkpoint in bfloat16, float16 or float32",
         ),
-        "--host": _NO_PORT,
-        "--port": _NO_PORT,
-        "--served-model-name": _NO_PORT,
+        "--host": _LOOPBACK,
+        "--served-model-name": _NO_REQUESTS,
     }
 )
 # Of those above, the ones that are typed without a value.

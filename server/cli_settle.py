@@ -15,7 +15,6 @@ from server.render.escape import word
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens", "draft_kv_cache_dtype")
 _FILES = ("report_html", "report_file", "junit_file")
 _NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
-# What Kubernetes sets in every pod beside a Service that is called "server".
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
 
@@ -35,10 +34,22 @@ def settle(typed: Sequence[Given], environ: Mapping[str, str]) -> Settled:
     settled = Settled()
     for flag in FLAGS:
         places = [given for given in typed if given.flag is flag]
-        if not places and flag.env and flag.variable in environ:
+        if not places and flag.env and _is_given(flag.variable, environ):
             places = [Given(flag, flag.variable, environ[flag.variable], from_env=True)]
         _settle_flag(flag, places, settled)
     return settled
+
+
+def _is_given(variable: str, environ: Mapping[str, str]) -> bool:
+    """True for a variable that somebody set, other than Kubernetes."""
+    return variable in environ and not _is_service(variable, environ[variable])
+
+
+def _is_service(variable: str, value: str) -> bool:
+    """True for what Kubernetes sets in every pod beside a Service that is called "server"."""
+    if variable == "SERVER_PORT":
+        return _SERVICE_PORT.match(value) is not None
+    return _SERVICE_LINK.fullmatch(variable) is not None
 
 
 def _settle_flag(flag: Flag, places: Sequence[Given], settled: Settled) -> None:
@@ -165,9 +176,7 @@ def unknown_variables(environ: Mapping[str, str]) -> Iterator[Finding]:
     for name in sorted(environ):
         if not name.startswith(ENV_PREFIX) or name in BY_VARIABLE or name in OTHER_VARIABLES:
             continue
-        if _SERVICE_LINK.fullmatch(name) or (
-            name == "SERVER_PORT" and _SERVICE_PORT.match(environ[name])
-        ):
+        if _is_service(name, environ[name]):
             continue
         near = near_variable(name)
         fix = f"did you mean {near}? else unset it" if near else "unset it"

@@ -14,6 +14,7 @@ Value: TypeAlias = str | int | bool | Fraction | Path
 Reader: TypeAlias = Callable[[str], Value]
 
 MAX_COUNT = 2**31 - 1
+MAX_PORT = 2**16 - 1
 MAX_BYTES = 2**63 - 1
 
 UNIT_BYTES: Mapping[str, int] = MappingProxyType(
@@ -52,6 +53,13 @@ def read_count(text: str) -> int:
         raise BadValue("not a whole number from 1 up, in digits")
     if not 1 <= int(text) <= MAX_COUNT:
         raise BadValue(f"not from 1 to {MAX_COUNT}")
+    return int(text)
+
+
+def read_port(text: str) -> int:
+    """The number of a TCP port, or 0: any that is free."""
+    if not _COUNT.fullmatch(text) or int(text) > MAX_PORT:
+        raise BadValue(f"not a whole number from 0 to {MAX_PORT}")
     return int(text)
 
 

@@ -19,6 +19,7 @@ from server.cli_values import (
     read_family,
     read_length,
     read_path,
+    read_port,
     read_positive_bytes,
     read_switch,
     read_text,
@@ -314,6 +315,24 @@ FLAGS: tuple[Flag, ...] = (
         read_path,
         "PATH",
         "junit.xml",
+    ),
+    Flag(
+        "--port",
+        _TELL,
+        "answer /health, /ready, /report and /metrics on this port of 127.0.0.1, from before the "
+        "load until the end; 0 takes any that is free",
+        read_port,
+        "PORT",
+        "8000",
+    ),
+    Flag(
+        "--termination-log",
+        _TELL,
+        "write why a boot ended to this file, for Kubernetes; without it to /dev/termination-log "
+        "where that is there",
+        read_path,
+        "PATH",
+        "/dev/termination-log",
     ),
     Flag(
         "--color",

@@ -3,15 +3,23 @@
 Python runs a handler between any two steps of the main thread, whichever thread the kernel gave
 the signal to; a blocked mask keeps it out of one thread only. So nothing here is masked: the
 handler itself knows when it may raise.
+
+A handler waits for the main thread to come back from what it does outside of Python (a GB of
+zeros, a dead disk). Where that takes long, a thread of its own ends the process in its place.
 """
 
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
 
 # An exception raised inside a callback (a weak reference's, a finalizer's) is dropped there.
 _AGAIN_S = 0.1
+# What is left of a second is for telling.
+_PATIENCE_S = 0.5
 
 
 class Interrupted(BaseException):
@@ -26,31 +34,52 @@ class Interrupted(BaseException):
 class Interrupts:
     """The process's ears. `number` is the first signal that came; later ones change nothing."""
 
-    def __init__(self) -> None:
-        """Hear nothing yet. A hang-up that is ignored (nohup) stays ignored."""
+    def __init__(self, overdue: Callable[[int], int] | None = None) -> None:
+        """Hear nothing yet. A hang-up that is ignored (nohup) stays ignored.
+
+        `overdue` is called with the signal's number, in another thread, where the main thread
+        does not hear; it tells, and the process ends with the code that it gives.
+        """
         hang_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
         self.numbers = (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if hang_up else ()))
         self.number: int | None = None
         self._raising = False
+        self._overdue = overdue
+        self._deferred = threading.Event()
+        self._insisting: tuple[threading.Thread, int] | None = None
 
     def listen(self) -> None:
         """From here on a signal raises Interrupted, again and again until `defer` is called."""
         self._raising = True
         _forget_dropped()
+        if self._overdue is not None:
+            reader, writer = _wake_up_pipe()
+            thread = threading.Thread(
+                target=self._insist, args=(reader, self._overdue), daemon=True
+            )
+            self._insisting = thread, writer
+            thread.start()
         for number in (*self.numbers, signal.SIGALRM):
             signal.signal(number, self._heard)
 
     def defer(self) -> None:
-        """From here on a signal is remembered and nothing is raised."""
+        """From here on a signal is remembered and nothing is raised.
+
+        Does not return where another thread is ending the process already.
+        """
         self._raising = False
         signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._insisting is None:
+            return
+        self._deferred.set()
+        (thread, writer), self._insisting = self._insisting, None
+        signal.set_wakeup_fd(-1)
+        os.close(writer)
+        thread.join()
 
     def wait(self) -> int:
         """Block until a signal has come, or came since `listen`; returns its number."""
-        reader, writer = os.pipe()
-        os.set_blocking(writer, False)
-        # The signal may reach any thread; the pipe wakes this one whichever it was.
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        reader, _ = _wake_up_pipe()
         while self.number is None:
             os.read(reader, 1)
         return self.number
@@ -63,6 +92,33 @@ class Interrupts:
         if self._raising and self.number is not None:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(self.number)
+
+    def _insist(self, reader: int, overdue: Callable[[int], int]) -> None:
+        """End the process where the main thread does not, until `defer`."""
+        while came := os.read(reader, 1):
+            if came[0] in self.numbers and not self._deferred.wait(_PATIENCE_S):
+                code = 128 + came[0]
+                try:
+                    code = overdue(came[0])
+                finally:
+                    end_now(code)
+        os.close(reader)
+
+
+def end_now(code: int) -> None:
+    """End the process with what it has told, whatever its threads do."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(AttributeError, OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _wake_up_pipe() -> tuple[int, int]:
+    """A pipe that gets the number of each signal at once, whichever thread is to handle it."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader, writer
 
 
 def _forget_dropped() -> None:

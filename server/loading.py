@@ -109,6 +109,7 @@ def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
         materialise(module, opened.source.torch_device, dtype)
     label = f"load {plan.role}"
     with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
+        log.loads[plan.role] = progress
         load_weights(plan, final_tensors(module), progress, filled)
 
 

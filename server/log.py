@@ -2,13 +2,16 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from server.findings import Outcome
 from server.render.console import SILENT, Console, Output
 from server.report import Phase, Report
+
+if TYPE_CHECKING:
+    from server.weights.progress import Meter
 
 Found = TypeVar("Found")
 
@@ -18,7 +21,11 @@ class Refused(Exception):
 
 
 class Log:
-    """One boot's voice. Findings are printed at once, so that a later hang cannot hide them."""
+    """One boot's voice. Findings are printed at once, so that a later hang cannot hide them.
+
+    `watch` is called with the name of each phase that begins; `loads` are the loads that have
+    begun, by role.
+    """
 
     def __init__(self, report: Report, console: Console, output: Output = SILENT) -> None:
         """Findings and phases go to `report`, and to `console` and `output` as they come."""
@@ -26,6 +33,8 @@ class Log:
         self.console = console
         self.output = output
         self.current = "start"
+        self.watch: Callable[[str], None] | None = None
+        self.loads: dict[str, Meter] = {}
         self._begin, self._age_s = time.monotonic(), _process_age_s()
 
     def elapsed_s(self) -> float:
@@ -57,6 +66,8 @@ class Log:
         """Time one phase. `announce` prints a line when it starts and when it ends."""
         self.current, begin = name, time.monotonic()
         self.output.phase_begins(name)
+        if self.watch is not None:
+            self.watch(name)
         if announce:
             self.console.line(f"{name} ...")
         try:

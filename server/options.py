@@ -50,6 +50,8 @@ class Options:
     report_file: Path | None = None
     report_html: Path | None = None
     junit_file: Path | None = None
+    port: int | None = None
+    termination_log: Path | None = None
     color: str = "auto"
     sources: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 

@@ -5,7 +5,7 @@ integers.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -174,6 +174,17 @@ class Report:
             elif check.status is known.status and check.reason not in known.reason:
                 reason = f"{known.reason}; {check.reason}"
                 self.checks[check.rule] = known._replace(reason=reason)
+
+    def copy(self) -> "Report":
+        """What is known now, while another thread goes on to add."""
+        return replace(
+            self,
+            settings=dict(self.settings),
+            checks=dict(self.checks),
+            findings=list(self.findings),
+            phases=list(self.phases),
+            not_done=list(self.not_done),
+        )
 
     @property
     def refused(self) -> bool:

@@ -13,10 +13,13 @@ from server.cache import cache_folder
 from server.config.rules import finding
 from server.findings import ExitCode, Outcome, outcome_of
 from server.interrupts import Interrupted, Interrupts
+from server.live.life import Life
+from server.live.termination import leave_message
 from server.log import Log, Refused
 from server.options import Options
 from server.redact import redacted
 from server.render.console import Console
+from server.render.escape import visible
 from server.render.files import write_report
 from server.render.style import Style
 from server.render.text import (
@@ -29,11 +32,13 @@ from server.render.text import (
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
 
 
-def boot(options: Options, log: Log) -> object | None:
+def boot(options: Options, log: Log, life: Life | None = None) -> object | None:
     """Run every phase in order; what comes back holds the models and the pool.
 
-    None when the boot ends at the gate (--check). Raises Refused when a phase refuses.
+    None when the boot ends at the gate (--check). Raises Refused when a phase refuses. `life`
+    tells others; without one nobody is told.
     """
+    life = life or Life(log, {})
     with log.phase("draft config"):
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
@@ -69,11 +74,13 @@ def boot(options: Options, log: Log) -> object | None:
     gc.enable()  # see server/__main__.py
     from server import loading, serve
 
+    life.open_port(options)
     with log.phase("device"):
         placed = serve.place(admitted, options, log)
     with loading.read_ahead(placed) as ahead:
         with log.phase("torch"):
             opened = serve.open_device(placed, log)
+        life.meet(opened.placed.facts)
         with log.phase("load"):
             loaded = loading.load(opened, ahead, log)
     with log.phase("profile", announce=True):
@@ -126,33 +133,47 @@ def finish(log: Log, telling: cli.Telling) -> int:
     console.line(render_ignored(report, console.style))
     console.line(render_candidates(report, console.style))
     console.line(render_verdict(report, console.style))
+    if problem := leave_message(report, telling.termination_log):
+        console.line(f"the termination message cannot be written: {visible(problem)}")
     return report.exit_code
 
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
     held: object | None = None
-    interrupts = Interrupts()
+    life = Life(log, os.environ)
+
+    def overdue(number: int) -> int:
+        log.tell(_interrupted(Interrupted(number), log))
+        code = finish(log, telling)
+        life.end(render_verdict(log.report, Style()))
+        return code
+
+    interrupts = Interrupts(overdue)
     try:
         interrupts.listen()
-        held = _boot_or_tell(options, log)
+        held = _boot_or_tell(options, log, life)
         interrupts.defer()
     except Interrupted as interrupted:
         interrupts.defer()
         log.tell(_interrupted(interrupted, log))
     # From here on a signal waits: the verdict is told whole, and the hold takes what came.
     code = finish(log, telling)
+    ends = render_verdict(log.report, Style())
     if held is not None and code == ExitCode.OK and not options.exit_after_boot:
+        life.ready()
         log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
         name = signal.Signals(interrupts.wait()).name
-        log.console.line(f"{name}: models and KV pool released; exit 0")
+        ends = f"{name}: models and KV pool released; exit 0"
+        log.console.line(ends)
+    life.end(ends)
     return code
 
 
-def _boot_or_tell(options: Options, log: Log) -> object | None:
+def _boot_or_tell(options: Options, log: Log, life: Life) -> object | None:
     """What the boot holds; None after a refusal or a bug of ours, which are told."""
     try:
         log.console.line(render_settings(log.report, log.console.style))
-        return boot(options, log)
+        return boot(options, log, life)
     except Refused:
         pass
     except Exception as error:  # a bug of ours: told in one line, the rest saved

@@ -63,6 +63,9 @@ GOOD = [
     ("--output-format", "junit", "junit"),
     ("--report-file", "out/report.json", Path("out/report.json")),
     ("--junit-file", "out/junit.xml", Path("out/junit.xml")),
+    ("--termination-log", "/dev/termination-log", Path("/dev/termination-log")),
+    ("--port", "0", 0),
+    ("--port", "65535", 65535),
     ("--color", "never", "never"),
 ]
 SWITCHES = ("--check", "--plan", "--exit-after-boot", "--strict", "--verbose", "--concise")
@@ -171,9 +174,11 @@ def test_check_goes_with_exit_after_boot() -> None:
 
 def test_how_to_tell_is_known_when_the_rest_is_refused() -> None:
     parsed = parse(["--bogus", "--verbose", "--color=never", "--report-file", "r"],
-                   {"SERVER_OUTPUT_FORMAT": "json"})  # fmt: skip
+                   {"SERVER_OUTPUT_FORMAT": "json", "SERVER_TERMINATION_LOG": "t"})  # fmt: skip
     assert parsed.options is None
-    assert parsed.telling == Telling("json", Path("r"), color="never", verbose=True)
+    assert parsed.telling == Telling(
+        "json", Path("r"), color="never", verbose=True, termination_log=Path("t")
+    )
 
 
 def test_settings_hold_every_option_with_its_source() -> None:

@@ -36,6 +36,8 @@ BAD = {
     "--report-file": ["", "-", "a\0b"],
     "--report-html": ["", "-", "a\0b"],
     "--junit-file": ["", "-", "a\0b"],
+    "--termination-log": ["", "-", "a\0b"],
+    "--port": ["", "65536", "-1", "http", "80a", "127.0.0.1:80", "9" * 40],
     "--color": ["", "on"],
 }
 
@@ -218,7 +220,6 @@ def test_a_refused_draft_is_not_also_told_missing() -> None:
         ("SERVER_DRAFFT", "did you mean SERVER_DRAFT? else unset it"),
         ("SERVER_MODEL", "did you mean SERVER_TARGET? else unset it"),
         ("SERVER_XYZ", "unset it"),
-        ("SERVER_PORT", "unset it"),
     ],
 )
 def test_an_unknown_variable_is_a_warning_without_its_value(name: str, fix: str) -> None:
@@ -240,6 +241,9 @@ def test_variables_of_others_are_no_fault() -> None:
         "SERVER_PORT_80_TCP_ADDR": "10.0.0.1",
     }
     assert not faults("--target", "T", **others)
+    parsed = parse(["--target", "T"], others)
+    assert parsed.options is not None
+    assert parsed.options.port is None
 
 
 def test_every_fault_is_told_in_one_pass() -> None:

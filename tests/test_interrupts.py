@@ -1,6 +1,7 @@
 """How a boot hears SIGTERM and SIGINT: always, once, and never as a traceback."""
 
 import signal
+import subprocess
 import sys
 import time
 import weakref
@@ -9,8 +10,49 @@ from collections.abc import Iterator
 import pytest
 
 from server.interrupts import Interrupted, Interrupts
+from tests.process import ROOT
 
 PATIENCE_S = 20
+_IN_TIME = """
+import signal, threading, time
+from server import interrupts
+interrupts._PATIENCE_S = interrupts._AGAIN_S = 600
+ears = interrupts.Interrupts(lambda number: 7)
+ears.listen()
+try:
+    signal.raise_signal(signal.SIGTERM)
+except interrupts.Interrupted:
+    time.sleep(0.5)
+    ears.defer()
+    print("heard", threading.active_count(), flush=True)
+"""
+# The main thread hears only once the other one tells already.
+_LATE = """
+import signal, threading, time
+from server import interrupts
+interrupts._AGAIN_S = 600
+begun = threading.Event()
+def overdue(number):
+    begun.set()
+    time.sleep(0.5)
+    print("told", number, flush=True)
+    return 7
+ears = interrupts.Interrupts(overdue)
+ears.listen()
+try:
+    signal.raise_signal(signal.SIGTERM)
+except interrupts.Interrupted:
+    begun.wait()
+    ears.defer()
+    print("told twice", flush=True)
+"""
+
+
+def run_script(text: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", text]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 class Thing:
@@ -85,6 +127,16 @@ def test_a_deferred_signal_is_only_remembered(ears: Interrupts) -> None:
     assert ears.number is None
     signal.raise_signal(signal.SIGINT)
     assert ears.number == signal.SIGINT
+
+
+def test_a_boot_that_hears_in_time_ends_by_itself() -> None:
+    done = run_script(_IN_TIME)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard 1\n", "")
+
+
+def test_a_boot_that_hears_late_leaves_the_end_to_the_other_thread() -> None:
+    done = run_script(_LATE)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "told 15\n", "")
 
 
 @pytest.mark.parametrize("early", [True, False])

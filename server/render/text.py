@@ -118,7 +118,8 @@ def render_verdict(report: Report, style: Style) -> str:
     code = report.exit_code
     outcome = {Verdict.ACCEPT: "accepted", Verdict.REFUSE: "refused"}.get(report.verdict)
     outcome = outcome or {2: "usage error", 70: "internal error"}.get(code, "interrupted")
-    clauses = [render_counts(report.findings)]
+    clauses = [visible(f.message) for f in report.findings if f.rule == "SD606"]
+    clauses += [render_counts(report.findings)]
     clauses += [", ".join(map(visible, report.not_done))] if report.not_done else []
     clauses += [f"{report.elapsed_s:.2f} s", f"exit {code}"]
     role = "good" if report.verdict is Verdict.ACCEPT else "error"

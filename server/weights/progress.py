@@ -26,7 +26,10 @@ class Progress(Protocol):
 
 
 class Meter:
-    """Counts bytes and tells a stream about them while its `with` block runs."""
+    """Counts bytes and tells a stream about them while its `with` block runs.
+
+    `done_bytes` of `total_bytes` can be read at any time.
+    """
 
     def __init__(
         self,
@@ -36,11 +39,11 @@ class Meter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Count towards `total_bytes`; `clock` gives seconds."""
-        self._total_bytes = total_bytes
+        self.total_bytes = total_bytes
         self._label = label
         self._stream: TextIO | None = stream
         self._clock = clock
-        self._done_bytes = 0
+        self.done_bytes = 0
         self._started = clock()
         self._bar = _can_redraw(stream)
         self._stop = threading.Event()
@@ -48,12 +51,12 @@ class Meter:
 
     def advance(self, size_bytes: int) -> None:
         """Count `size_bytes` more bytes."""
-        self._done_bytes += size_bytes
+        self.done_bytes += size_bytes
 
     def __enter__(self) -> "Meter":
         """Tell the start."""
         if not self._bar:
-            self._write(f"{self._label}: {gigabytes(self._total_bytes)} to read\n")
+            self._write(f"{self._label}: {gigabytes(self.total_bytes)} to read\n")
         self._writer.start()
         return self
 
@@ -86,19 +89,19 @@ class Meter:
 
     def _summary(self) -> str:
         elapsed = max(self._clock() - self._started, 1e-9)
-        done, total = gigabytes(self._done_bytes), gigabytes(self._total_bytes)
-        rate = gigabytes(int(self._done_bytes / elapsed))
+        done, total = gigabytes(self.done_bytes), gigabytes(self.total_bytes)
+        rate = gigabytes(int(self.done_bytes / elapsed))
         return f"{done} of {total} in {elapsed:.1f} s, {rate}/s"
 
     def _left(self) -> str:
-        if not self._done_bytes:
+        if not self.done_bytes:
             return ""
         elapsed = self._clock() - self._started
-        seconds = elapsed * (self._total_bytes - self._done_bytes) / self._done_bytes
+        seconds = elapsed * (self.total_bytes - self.done_bytes) / self.done_bytes
         return f", {max(seconds, 0):.0f} s left"
 
     def _drawing(self) -> str:
-        share = self._done_bytes / self._total_bytes if self._total_bytes else 1.0
+        share = self.done_bytes / self.total_bytes if self.total_bytes else 1.0
         filled = min(int(share * _BAR_CHARS), _BAR_CHARS)
         return f"[{'#' * filled}{'.' * (_BAR_CHARS - filled)}]"
 

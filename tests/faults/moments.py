@@ -25,11 +25,12 @@ def signalled(phase: str, *numbers: signal.Signals) -> Prepare:
         for number in numbers:
             process.send_signal(number)
 
-    def prepare(place: Place) -> None:
-        place.use("--verbose")
-        place.in_phase(phase, act)
+    return lambda place: place.in_phase(phase, act)
 
-    return prepare
+
+def _planned(place: Place) -> None:
+    place.use("--plan")
+    signalled("plan", signal.SIGTERM)(place)
 
 
 def changed(phase: str, change: Callable[[Path], None]) -> Prepare:
@@ -63,13 +64,14 @@ def _clock(place: Place) -> None:
 
 MOMENTS = (
     *(
-        Fault(f"SIGTERM in phase {phase}", signalled(phase, signal.SIGTERM), 143, phase)
+        Fault(f"SIGTERM in phase {phase}", signalled(phase, signal.SIGTERM), 143, f"SIGTERM arrived in phase {phase};")
         for phase in PHASES
     ),
-    Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130, "load"),
-    Fault("SIGHUP during the load", signalled("load", signal.SIGHUP), 129, "load"),
+    Fault("SIGTERM in phase plan", _planned, 143, "SIGTERM arrived in phase plan"),
+    Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130, "SIGINT arrived in phase load;"),
+    Fault("SIGHUP during the load", signalled("load", signal.SIGHUP), 129, "SIGHUP arrived in phase load;"),
     Fault("SIGTERM three times",
-          signalled("load", *[signal.SIGTERM] * 3), 143, "load"),
+          signalled("load", *[signal.SIGTERM] * 3), 143, "SIGTERM arrived in phase load;"),
     Fault("a shard cut short before the load", changed("device", _cut), 65, "error[SD415]"),
     Fault("a shard replaced before the load", changed("device", _replaced), 65, "[SD415]"),
     Fault("a shard written before the load", changed("device", _written), 65, "error[SD415]"),

@@ -7,6 +7,7 @@ from tests.rules.make_boot import Cache
 from tests.rules.make_case import make_example
 from tests.rules.make_command import Typed
 from tests.rules.make_device import Found, Opened, Started
+from tests.rules.make_life import Neighbour, Packages, Taken
 from tests.rules.make_process import Installed, Signalled
 
 EXAMPLES: tuple[Example, ...] = (
@@ -23,4 +24,7 @@ EXAMPLES: tuple[Example, ...] = (
     make_example("SD606", Signalled(SIGTERM), Signalled(SIGWINCH)),
     make_example("SD607", Started("torch.py"), Started("torch.txt")),
     make_example("SD608", Installed("server/admission.py"), Installed(None)),
+    make_example("SD610", Taken(True), Taken(False)),
+    make_example("SD611", Neighbour(True), Neighbour(False)),
+    make_example("SD612", Packages("uvicorn.py"), Packages("uvicorn.txt")),
 )

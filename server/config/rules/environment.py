@@ -78,4 +78,34 @@ RULES = (
         source="https://docs.python.org/3/library/exceptions.html",
         exit_code=ExitCode.SOFTWARE,
     ),
+    Rule(
+        id="SD610",
+        name="port-busy",
+        summary="the port that was asked for can be opened on 127.0.0.1",
+        why="after a long load another process would answer there, or none",
+        fix="end the process that has it, or name another port; --port 0 takes any that is free",
+        source="https://github.com/NVIDIA/TensorRT-LLM tensorrt_llm/commands/serve.py "
+        "(binds before the load)",
+        exit_code=ExitCode.TEMPFAIL,
+    ),
+    Rule(
+        id="SD611",
+        name="other-instance",
+        summary="no other instance of this server is on the device",
+        why="each sizes its pool by its own limit, and together they may ask for more than there "
+        "is",
+        fix="end one of them, or give each a --gpu-memory-utilization that leaves room for the "
+        "other",
+        source="https://man7.org/linux/man-pages/man2/flock.2.html (a lock ends with its process)",
+        severity=Severity.WARNING,
+    ),
+    Rule(
+        id="SD612",
+        name="http-unusable",
+        summary="the packages that answer on the port can be imported",
+        why="after a long load nobody would answer on the port that was asked for",
+        fix="`pip install 'draftgate[http]'` brings them; or leave --port out",
+        source="https://uvicorn.dev/#usage",
+        exit_code=ExitCode.UNAVAILABLE,
+    ),
 )

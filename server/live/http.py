@@ -1,0 +1,116 @@
+"""What answers on the port. Needs the extra `http`; imported only where --port is given."""
+
+import json
+import logging
+import socket
+import threading
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from uvicorn import Config, Server
+
+from server.live.metrics import CONTENT_TYPE, metrics_text
+from server.live.port import ADDRESS
+from server.live.state import State
+from server.render.console import Console
+
+# A page in a browser on this machine may have a name of its own lead to the loopback address.
+_HOSTS = (ADDRESS, "localhost")
+_MOST_CONNECTIONS = 64
+_PATIENCE_S = 0.8
+
+
+class Answering:
+    """Answers on a socket that listens, in a thread of its own, until `close`."""
+
+    def __init__(self, listening: socket.socket, state: State) -> None:
+        """Answer from `state`; requests are told with --verbose only."""
+        console = state.log.console
+        _tell_in(console)
+        config = Config(
+            make_app(state),
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="info",
+            access_log=console.style.verbose,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+        )
+        self.number: int = listening.getsockname()[1]
+        self._server = Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([listening],), name="port", daemon=True
+        )
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer no more. Returns in less than a second, whoever still waits for an answer."""
+        self._server.should_exit = self._server.force_exit = True
+        self._thread.join(_PATIENCE_S)
+
+
+def make_app(state: State) -> Starlette:
+    """The four endpoints. All are read-only, and none waits for anything."""
+    endpoints = Endpoints(state)
+    routes = [
+        Route("/health", endpoints.health),
+        Route("/ready", endpoints.ready),
+        Route("/report", endpoints.report),
+        Route("/metrics", endpoints.metrics),
+    ]
+    hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)
+    return Starlette(routes=routes, middleware=[hosts])
+
+
+class Endpoints:
+    """One method for each path."""
+
+    def __init__(self, state: State) -> None:
+        """Answer with what `state` knows when it is asked."""
+        self._state = state
+
+    async def health(self, _: Request) -> Response:
+        """200: the process lives, and what answers is not stuck."""
+        return PlainTextResponse("ok\n")
+
+    async def ready(self, _: Request) -> Response:
+        """200 once models and KV pool are held, 503 before; the body names the phase."""
+        state = self._state
+        body = {"ready": state.ready, "phase": state.phase}
+        return JSONResponse(body, 200 if state.ready else 503)
+
+    async def report(self, _: Request) -> Response:
+        """The JSON report as it stands."""
+        text = json.dumps(self._state.document(), indent=2)
+        return Response(f"{text}\n", media_type="application/json")
+
+    async def metrics(self, _: Request) -> Response:
+        """The figures in the text format of Prometheus."""
+        return Response(metrics_text(self._state), headers={"content-type": CONTENT_TYPE})
+
+
+class _ToConsole(logging.Handler):
+    """What uvicorn tells, where everything else is told."""
+
+    def __init__(self, console: Console, level: int) -> None:
+        super().__init__(level)
+        self._console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._console.line(self.format(record))
+
+
+def _tell_in(console: Console) -> None:
+    # Of its own doings only faults; requests are asked for by `access_log`.
+    for name, level in (("uvicorn.error", logging.ERROR), ("uvicorn.access", logging.INFO)):
+        logger = logging.getLogger(name)
+        logger.handlers = [_ToConsole(console, level)]
+        logger.propagate = False

@@ -1,0 +1,69 @@
+"""Boots that stand still where a test wants them to, started as processes of their own."""
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.process import environment
+
+# The load reads five pieces, and goes on once a file is there.
+SLOW_LOAD = """
+import sys, time
+from pathlib import Path
+from server.__main__ import main
+from server.weights import load
+read, seen, go = load.read_into, [], Path(sys.argv[1])
+def slow(piece, memory, skip_bytes=0):
+    seen.append(piece)
+    while len(seen) > 5 and not go.exists():
+        time.sleep(0.02)
+    read(piece, memory, skip_bytes)
+load.read_into = slow
+sys.argv = ["server", *sys.argv[2:]]
+sys.exit(main())
+"""
+
+# The boot stays at the end of one phase, with everything that the phase has made.
+_STAYS = """
+import ctypes, sys, threading, time
+from contextlib import contextmanager
+from server.__main__ import main
+from server.log import Log
+lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
+lock(mutex)
+at, phase = sys.argv[1], Log.phase
+def tell():
+    print("stalled", file=sys.stderr, flush=True)
+@contextmanager
+def staying(self, name, **how):
+    with phase(self, name, **how):
+        yield
+        if name == at:
+            STAY
+Log.phase = staying
+sys.argv = ["server", *sys.argv[2:]]
+sys.exit(main())
+"""
+STALL = _STAYS.replace("STAY", "tell(); time.sleep(600)")
+# In a call that no signal ends: it waits for a lock that nobody gives back. Told once it is there.
+STUCK = _STAYS.replace("STAY", "threading.Timer(0.5, tell).start(); lock(mutex)")
+
+
+@contextmanager
+def started(
+    program: str, *arguments: str, cache: Path, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """`program` with `arguments`; it is ended at the end."""
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        env=environment(cache, env),
+        cwd=cache,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()

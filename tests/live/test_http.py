@@ -1,0 +1,198 @@
+"""The four endpoints, over a boot that stands still at a phase."""
+
+import io
+import re
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from server.live.port import answer, bind
+from server.live.state import State
+from server.log import Log
+from server.render.console import Console
+from server.render.style import Style
+from server.report import KvFacts, LedgerLine, MemoryFacts, Phase, Report
+from server.weights.progress import Meter
+from tests.boots import make_log, said
+from tests.live.ask import ask
+
+pytest.importorskip("starlette", reason="the http extra is not installed")
+pytest.importorskip("uvicorn", reason="the http extra is not installed")
+
+LINES = (
+    LedgerLine("target weights", 100, 101),
+    LedgerLine('odd "line"\\\n', 7),
+)
+KV = KvFacts(4, 2, 16, 96, 3, 1, 32, 20, 1)
+_SAMPLE = re.compile(r'(draftgate_\w+)((?:\{\w+="(?:[^"\\\n]|\\[\\n"])*"\})?) (-?[\d.]+)')
+
+
+@pytest.fixture
+def log() -> Log:
+    log = make_log()
+    log.current = "load"
+    log.report.phases = [Phase("torch", 1500.0), Phase("load", 1.0), Phase("load", 2.0)]
+    log.report.memory = MemoryFacts("cpu", 1000, 900, "0.9", LINES, KV)
+    return log
+
+
+@pytest.fixture
+def state(log: Log) -> State:
+    return State(log)
+
+
+@pytest.fixture
+def port(state: State) -> Iterator[int]:
+    listening, outcome = bind(0)
+    assert listening is not None, outcome
+    answering, outcome = answer(listening, state)
+    assert answering is not None, outcome
+    yield answering.number
+    answering.close()
+
+
+def test_it_is_ready_only_once_everything_is_held(state: State, port: int) -> None:
+    assert ask(port, "/health").status == 200
+    before = ask(port, "/ready")
+    assert (before.status, before.json) == (503, {"ready": False, "phase": "load"})
+    state.ready = True
+    after = ask(port, "/ready")
+    assert (after.status, after.json) == (200, {"ready": True, "phase": "ready"})
+
+
+def test_the_report_has_the_ledger_so_far_and_no_verdict_before_it_is_known(
+    state: State, log: Log, port: int
+) -> None:
+    meter = Meter(300, "load target", io.StringIO())
+    meter.advance(200)
+    log.loads["target"] = meter
+    early = ask(port, "/report")
+    assert early.kind == "application/json"
+    assert (early.json["verdict"], early.json["exit_code"]) == (None, None)
+    assert early.json["memory"]["ledger"][0]["billed_bytes"] == 100
+    loads = [{"role": "target", "done_bytes": 200, "total_bytes": 300}]
+    assert early.json["live"] == {"ready": False, "phase": "load", "loads": loads}
+    assert early.json["elapsed_s"] > 0
+    state.ready = True
+    late = ask(port, "/report").json
+    assert (late["verdict"], late["exit_code"]) == ("accept", 0)
+
+
+def test_metrics_are_samples_that_prometheus_reads(log: Log, port: int) -> None:
+    meter = Meter(300, "load target", io.StringIO())
+    meter.advance(200)
+    log.loads["target"] = meter
+    told = ask(port, "/metrics")
+    assert told.kind == "text/plain; version=0.0.4; charset=utf-8"
+    lines = told.text.splitlines()
+    samples: dict[str, float] = {}
+    for line in lines:
+        if line.startswith("# "):
+            assert re.fullmatch(r"# (HELP draftgate_\w+ .+|TYPE draftgate_\w+ gauge)", line)
+            continue
+        matched = _SAMPLE.fullmatch(line)
+        assert matched, line
+        name, labels, value = matched.groups()
+        assert f"# TYPE {name} gauge" in lines[: lines.index(line)]
+        assert name + labels not in samples, "one sample, twice"
+        samples[name + labels] = float(value)
+    assert told.text.endswith("\n")
+    assert (
+        samples.items()
+        >= {
+            "draftgate_ready": 0,
+            'draftgate_phase{phase="load"}': 1,
+            'draftgate_phase_seconds{phase="torch"}': 1.5,
+            'draftgate_phase_seconds{phase="load"}': 0.003,
+            'draftgate_load_bytes{role="target"}': 200,
+            'draftgate_load_total_bytes{role="target"}': 300,
+            "draftgate_memory_limit_bytes": 900,
+            'draftgate_ledger_billed_bytes{line="target weights"}': 100,
+            'draftgate_ledger_billed_bytes{line="odd \\"line\\"\\\\\\n"}': 7,
+            'draftgate_ledger_measured_bytes{line="target weights"}': 101,
+            "draftgate_kv_usable_tokens": 32,
+        }.items()
+    )
+
+
+def test_what_is_not_known_yet_is_left_out_and_no_fault() -> None:
+    listening, _ = bind(0)
+    assert listening is not None
+    answering, _ = answer(listening, State(make_log()))
+    assert answering is not None
+    text = ask(answering.number, "/metrics").text
+    assert ask(answering.number, "/report").json["memory"] is None
+    answering.close()
+    assert "draftgate_ready 0" in text
+    assert not re.search("ledger|memory|load_bytes|phase_seconds", text)
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1", 200),
+        ("localhost:99", 200),
+        ("LOCALHOST", 200),
+        ("rebound.example", 400),
+        ("127.0.0.1.rebound.example", 400),
+        ("localhost.rebound.example:80", 400),
+        ("", 400),
+    ],
+)
+@pytest.mark.parametrize("path", ["/health", "/report"])
+def test_only_who_means_this_machine_is_answered(
+    port: int, path: str, host: str, status: int
+) -> None:
+    assert ask(port, path, host=host).status == status
+
+
+def test_nothing_else_is_answered(port: int) -> None:
+    assert ask(port, "/").status == ask(port, "/docs").status == 404
+    assert ask(port, "/ready", "POST").status == 405
+
+
+def test_it_listens_on_the_loopback_address_only(port: int) -> None:
+    own = f":{port:04X}"
+    tables = (Path("/proc/net") / name for name in ("tcp", "tcp6"))
+    lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()]
+    listening = {place for line in lines if (place := line.split()[1]).endswith(own)}
+    assert listening == {f"0100007F{own}"}
+
+
+def test_a_client_that_says_nothing_does_not_keep_it_open(log: Log) -> None:
+    listening, _ = bind(0)
+    assert listening is not None
+    answering, _ = answer(listening, State(log))
+    assert answering is not None
+    ask(answering.number, "/health")
+    with socket.create_connection(("127.0.0.1", answering.number)) as silent:
+        silent.sendall(b"GET /health HTTP/1.1\r\n")
+        answering.close()
+        silent.settimeout(20)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", answering.number))
+
+
+def test_garbage_is_answered_and_told_nowhere(
+    log: Log, port: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with socket.create_connection(("127.0.0.1", port)) as odd:
+        odd.settimeout(20)
+        odd.sendall(b"\0\xff nonsense\r\n\r\n")
+        assert odd.recv(100).startswith(b"HTTP/1.1 400")
+    ask(port, "/health")
+    assert said(log) == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_requests_are_told_with_verbose() -> None:
+    log = Log(Report(), Console(io.StringIO(), Style(verbose=True)))
+    listening, _ = bind(0)
+    assert listening is not None
+    answering, _ = answer(listening, State(log))
+    assert answering is not None
+    ask(answering.number, "/health")
+    answering.close()
+    assert '"GET /health HTTP/1.1" 200' in said(log)
