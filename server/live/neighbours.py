@@ -83,7 +83,11 @@ def arrive(folder: Path, own: Instance) -> tuple[Presence, Outcome]:
 
 
 def _others(folder: Path, own: Path) -> Iterator[Instance]:
-    for path in sorted(folder.glob("*.json")):
+    try:
+        paths = sorted(folder.glob("*.json"))
+    except OSError:
+        return
+    for path in paths:
         if path == own:
             continue
         try:

@@ -4,6 +4,7 @@ The same pieces are read before torch is there and after, so their numbers name 
 """
 
 import os
+import resource
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from server.weights.header import TensorEntry
 from server.weights.judge import LoadPlan
 
 PIECE_BYTES = 16 * 2**20
+# What a process has open beside its shards: libraries, devices, sockets.
+_OTHER_FILES = 256
 
 
 class LoadError(Exception):
@@ -60,6 +63,7 @@ def cut(plan: LoadPlan, descriptors: Mapping[Path, int]) -> Iterator[Piece]:
 @contextmanager
 def open_files(plan: LoadPlan) -> Iterator[dict[Path, int]]:
     """The plan's files, open. Raises LoadError when one is not what its header was read from."""
+    _allow_files(len(plan.shards))
     with ExitStack() as stack:
         descriptors = {}
         for path in plan.shards:
@@ -71,6 +75,18 @@ def open_files(plan: LoadPlan) -> Iterator[dict[Path, int]]:
             descriptors[path] = descriptor
         require_unchanged(plan, descriptors)
         yield descriptors
+
+
+def _allow_files(count: int) -> None:
+    """Raise this process's own limit where a checkpoint of so many shards could reach it.
+
+    1,024 is common, and a thousand shards are too: they are all open at once, ahead and in the load.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 2 * count + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
 
 
 def require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:

@@ -181,7 +181,7 @@ AROUND = (
     Fault("an address space of 300 MiB", limit(resource.RLIMIT_AS, 300 * 2**20), 69, "error[SD"),
     Fault("data of 100 MiB", limit(resource.RLIMIT_DATA, 100 * 2**20), 69, "error[SD"),
     Fault("a control group of 96 MiB", _cgroup, 69, "error[SD50"),
-    Fault("6 open files", limit(resource.RLIMIT_NOFILE, 6), 69, "error[SD607]"),
+    Fault("8 open files", limit(resource.RLIMIT_NOFILE, 8), 69, "error[SD607]"),
     Fault("no torch", broken("torch", "raise ImportError('no torch')"), 69, "error[SD607]"),
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),

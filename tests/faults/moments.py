@@ -64,14 +64,21 @@ def _clock(place: Place) -> None:
 
 MOMENTS = (
     *(
-        Fault(f"SIGTERM in phase {phase}", signalled(phase, signal.SIGTERM), 143, f"SIGTERM arrived in phase {phase};")
+        Fault(
+            f"SIGTERM in phase {phase}",
+            signalled(phase, signal.SIGTERM),
+            143,
+            f"SIGTERM arrived in phase {phase};",
+        )
         for phase in PHASES
     ),
     Fault("SIGTERM in phase plan", _planned, 143, "SIGTERM arrived in phase plan"),
-    Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130, "SIGINT arrived in phase load;"),
-    Fault("SIGHUP during the load", signalled("load", signal.SIGHUP), 129, "SIGHUP arrived in phase load;"),
-    Fault("SIGTERM three times",
-          signalled("load", *[signal.SIGTERM] * 3), 143, "SIGTERM arrived in phase load;"),
+    Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130,
+          "SIGINT arrived in phase load;"),
+    Fault("SIGHUP during the load", signalled("load", signal.SIGHUP), 129,
+          "SIGHUP arrived in phase load;"),
+    Fault("SIGTERM three times", signalled("load", *[signal.SIGTERM] * 3), 143,
+          "SIGTERM arrived in phase load;"),
     Fault("a shard cut short before the load", changed("device", _cut), 65, "error[SD415]"),
     Fault("a shard replaced before the load", changed("device", _replaced), 65, "[SD415]"),
     Fault("a shard written before the load", changed("device", _written), 65, "error[SD415]"),

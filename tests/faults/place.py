@@ -183,11 +183,8 @@ def _make_place(root: Path, samples: Path) -> Place:
 
 
 def files_below(root: Path) -> set[str]:
-    """Everything below the place."""
-    found: set[str] = set()
-    for folder, names, files in os.walk(root):
-        found.update(os.path.join(folder, name) for name in (*names, *files))
-    return found
+    """Every file below the place; folders of a cache may stay."""
+    return {os.path.join(folder, name) for folder, _, files in os.walk(root) for name in files}
 
 
 def _orphans(session: int) -> int:

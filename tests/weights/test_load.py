@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -237,3 +238,16 @@ def test_a_number_that_only_the_wanted_dtype_cannot_hold_is_not_served(tmp_path:
     write_single(tmp_path, tensors)
     with pytest.raises(LoadError, match="1 value not finite as float16, stored as BF16"):
         load_weights(make_plan(tmp_path, ODD), into, Counter())
+
+
+def test_more_shards_than_this_process_may_have_open_by_default(tmp_path: Path) -> None:
+    layout = [tensor for tensor in target_layout(make_target()) if tensor.loaded]
+    write_sharded(tmp_path, *({name: tensor} for name, tensor in make_tensors(layout).items()))
+    plan = make_plan(tmp_path, layout)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 4, hard))
+    try:
+        with pieces.open_files(plan) as descriptors:
+            assert len(descriptors) == len(layout) > 9
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
