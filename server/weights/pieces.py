@@ -80,7 +80,7 @@ def open_files(plan: LoadPlan) -> Iterator[dict[Path, int]]:
 def _allow_files(count: int) -> None:
     """Raise this process's own limit where a checkpoint of so many shards could reach it.
 
-    1,024 is common, and a thousand shards are too: they are all open at once, ahead and in the load.
+    1,024 is common, and a thousand shards are too: all are open at once, ahead and in the load.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * count + _OTHER_FILES
