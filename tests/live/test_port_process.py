@@ -15,7 +15,7 @@ import pytest
 from tests.live.ask import ask
 from tests.live.stalls import SLOW_LOAD, started
 from tests.process import ROOT, run, witness
-from tests.test_boot_process import SMALL, TARGET, read_until
+from tests.test_boot_process import ONCE, SMALL, TARGET, read_until
 
 pytest.importorskip("starlette", reason="the http extra is not installed")
 pytest.importorskip("uvicorn", reason="the http extra is not installed")
@@ -97,6 +97,20 @@ def test_a_slow_load_answers_and_is_ready_only_at_its_end(cache: Path, tmp_path:
     ]
     with pytest.raises(ConnectionRefusedError):
         ask(port, "/health")
+
+
+def test_a_second_boot_is_told_of_the_first_and_goes_on(cache: Path, tmp_path: Path) -> None:
+    def others() -> list[str]:
+        done = run(*TARGET, *SMALL, ONCE, "--output-format", "json", cache=cache)
+        assert done.code == 0
+        return [d["message"] for d in done.json["diagnostics"] if d["rule"] == "SD611"]
+
+    never = str(tmp_path / "never")
+    with started(SLOW_LOAD, never, *PORT, cache=cache) as process:
+        read_until(process, "load target: ")
+        (told,) = others()
+        assert told.startswith(f"process {process.pid} has been on cpu ")
+    assert others() == [], "it was killed"
 
 
 def test_a_signal_ends_a_load_that_hangs_and_closes_the_port(cache: Path, tmp_path: Path) -> None:
