@@ -172,7 +172,8 @@ def test_the_small_pool_is_gone_after_the_profile() -> None:
         storages.extend(weakref.ref(t.untyped_storage()) for t in (pool.target, pool.draft))
 
     profile(make_host(), models, Workload(layout, SHAPE, run), MARGIN)
-    assert len(storages) == 2 * 4  # two phases, each run twice
+    # Two phases, each run twice, over two tensors; all of it again when others move meanwhile.
+    assert len(storages) in (8, 16)
     assert {storage() for storage in storages} == {None}
 
 
