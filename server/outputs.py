@@ -48,16 +48,20 @@ def write_files(log: Log, telling: Telling) -> None:
             continue
         from server.render.outputs import document
 
+        told = any(known.message.startswith(_unwritten(path)) for known in log.report.findings)
         problem = write_report(path, document(name, log.report, RULES))
-        outcome = unwritable(path, problem, field)
-        if any(told not in log.report.findings for told in outcome.findings):
-            log.tell(outcome)
+        if problem is not None and not told:
+            log.tell(unwritable(path, problem, field))
 
 
 def unwritable(path: Path, problem: str | None, field: str = "output_format") -> Outcome:
     """SD707 for the `path` that the flag of `field` names; nothing where there is no problem."""
     if problem is None:
         return outcome_of("SD707", ())
-    message = f"the report cannot be written to {path}: {problem}"
+    message = f"{_unwritten(path)}{problem}"
     where = Location("flag", flag=BY_FIELD[field].name, value=str(path))
     return outcome_of("SD707", [finding("SD707", message, where)])
+
+
+def _unwritten(path: Path) -> str:
+    return f"the report cannot be written to {path}: "

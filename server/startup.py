@@ -111,7 +111,21 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def finish(log: Log, telling: cli.Telling) -> int:
-    """Print the verdict, write the reports; returns the exit code."""
+    """Print the verdict, write the reports; returns the exit code. A bug in that is told too."""
+    log.current = "verdict"
+    try:
+        _tell_verdict(log, telling)
+    except Exception as error:
+        bug, console = _our_bug(error, log), Console(sys.stderr, Style())
+        log.report.add(bug)
+        console.finding(bug.findings[0])
+        console.line(render_verdict(log.report, console.style))
+        with suppress(Exception):  # what was written before has another exit code
+            outputs.write_files(log, telling)
+    return log.report.exit_code
+
+
+def _tell_verdict(log: Log, telling: cli.Telling) -> None:
     report, console = log.report, log.console
     report.elapsed_s = log.elapsed_s()
     outputs.write_files(log, telling)
@@ -135,7 +149,6 @@ def finish(log: Log, telling: cli.Telling) -> int:
     console.line(render_verdict(report, console.style))
     if problem := leave_message(report, telling.termination_log):
         console.line(f"the termination message cannot be written: {visible(problem)}")
-    return report.exit_code
 
 
 def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:

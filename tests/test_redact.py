@@ -107,6 +107,7 @@ sys.exit(main())
 def outputs(cache: Path, *arguments: str) -> str:
     """All that a run prints and writes."""
     files = ["--report-file", "report.json", "--junit-file", "junit.xml"]
+    files += ["--report-html", "report.html", "--termination-log", "last.words"]
     done = subprocess.run(
         [sys.executable, "-c", _CRASH, *arguments, *files],
         env=environment(cache, ENV),

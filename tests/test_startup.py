@@ -43,6 +43,37 @@ def test_a_bug_is_one_line_and_its_traceback_is_saved(
     assert "explode" in saved.read_text()
 
 
+@pytest.mark.parametrize(
+    ("renderer", "form", "written"),
+    [
+        ("server.startup.render_summary", "text", True),
+        ("server.render.lines.render_verdict", "github", True),
+        ("server.render.json.report_json", "json", False),
+    ],
+)
+def test_a_bug_in_telling_the_verdict_is_told_and_not_accepted(
+    cache: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    renderer: str,
+    form: str,
+    written: bool,
+) -> None:
+    def explode(*_: object) -> None:
+        raise KeyError("surprise")
+
+    monkeypatch.setattr(renderer, explode)
+    check = ["--target", "sample:qwen3", "--check", "--output-format", form]
+    assert main([*check, "--report-file", str(cache / "report")]) == 70
+    told = capsys.readouterr()
+    assert "Traceback" not in told.out + told.err
+    assert told.err.count("error[SD608] internal-error: KeyError in phase verdict") == 1
+    assert told.err.rstrip().endswith("exit 70")
+    assert (cache / "report").exists() is written
+    if written:
+        assert json.loads((cache / "report").read_text())["exit_code"] == 70
+
+
 def test_json_lines_are_told_while_the_boot_runs(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
