@@ -12,10 +12,6 @@ class Foreign(NamedTuple):
     fix: str
 
 
-_ONE_DEVICE = Foreign(
-    "splits a model over devices, and this server uses one device",
-    "leave it out; --device cuda:N picks the device",
-)
 _NO_PORT = Foreign(
     "is about serving requests, and this server loads and holds but opens no port",
     "leave it out",
@@ -48,11 +44,10 @@ FOREIGN: Mapping[str, Foreign] = MappingProxyType(
         ),
         "--speculative-dflash-block-size": _TRAINED_BLOCK,
         "--speculative-dspark-block-size": _TRAINED_BLOCK,
-        "--tensor-parallel-size": _ONE_DEVICE,
-        "--tp-size": _ONE_DEVICE,
-        "--tp": _ONE_DEVICE,
-        "-tp": _ONE_DEVICE,
-        "--pipeline-parallel-size": _ONE_DEVICE,
+        "--pipeline-parallel-size": Foreign(
+            "gives whole layers to each device, and this server splits every layer",
+            "--tensor-parallel-size RANKS",
+        ),
         "--trust-remote-code": Foreign(
             "would run code from a checkpoint, and this server never does", "leave it out"
         ),

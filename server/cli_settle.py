@@ -93,6 +93,7 @@ def demands(settled: Settled) -> Iterator[Finding]:
         fix = "--target NAME|PATH, for example --target Qwen3-8B"
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _mapped_on_cuda(settled)
+    yield from _with_ranks(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -109,6 +110,41 @@ def _mapped_on_cuda(settled: Settled) -> Iterator[Finding]:
     if str(settled.values.get("device")).startswith("cuda"):
         message = f"{weights.spelling} is mapped, and {device.spelling} is {device.text}"
         yield finding("SD705", message, weights.location, device.location)
+
+
+def _with_ranks(settled: Settled) -> Iterator[Finding]:
+    """SD705: several ranks, and a setting that only one can have."""
+    ranks = settled.given.get("tensor_parallel_size")
+    if ranks is None or settled.values["tensor_parallel_size"] == 1:
+        return
+    for name, one, fix in (
+        ("weights", MAPPED, "--weights private: a rank reads parts of the files, and copies them"),
+        (
+            "device",
+            "cuda:",
+            "--device cuda; CUDA_VISIBLE_DEVICES says which devices the ranks have",
+        ),
+    ):
+        given = settled.given.get(name)
+        if given is not None and str(settled.values[name]).startswith(one):
+            message = f"{ranks.spelling} is {ranks.text}, and {given.spelling} is {given.text}"
+            yield finding("SD705", message, ranks.location, given.location, fix=fix)
+
+
+def started_elsewhere(settled: Settled, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """SD708: another program started this process as a rank, and says something else."""
+    name = "tensor_parallel_size"
+    refused = {place.flag for fault in settled.faults for place in fault.locations}
+    if "WORLD_SIZE" not in environ or _named(name, refused):
+        return
+    from server.seats import read_seat  # few boots are a rank of others
+
+    given = settled.given.get(name)
+    try:
+        read_seat(environ, int(str(settled.values[name])) if given else 1)
+    except ValueError as error:
+        where = Location("flag", flag=BY_FIELD[name].name, value=given.text if given else 1)
+        yield finding("SD708", str(error), where)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

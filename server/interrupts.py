@@ -39,6 +39,8 @@ class Interrupts:
         _forget_dropped()
         for number in (*self.numbers, signal.SIGALRM):
             signal.signal(number, self._heard)
+        # A rank is started with these blocked, so that none is lost before this moment.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
 
     def defer(self) -> None:
         """From here on a signal is remembered and nothing is raised."""
@@ -47,13 +49,18 @@ class Interrupts:
 
     def wait(self) -> int:
         """Block until a signal has come, or came since `listen`; returns its number."""
+        reader = self.bell()
+        while self.number is None:
+            os.read(reader, 1)
+        return self.number
+
+    def bell(self) -> int:
+        """A descriptor that can be read once a signal comes after this call."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         # The signal may reach any thread; the pipe wakes this one whichever it was.
         signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-        while self.number is None:
-            os.read(reader, 1)
-        return self.number
+        return reader
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
         if number != signal.SIGALRM:

@@ -4,9 +4,10 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server import cli, gate, pairing
 from server.cache import cache_folder
@@ -26,18 +27,27 @@ from server.render.text import (
     render_verdict,
 )
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
+from server.run import Run
+from server.seats import ALONE, Seat
+
+if TYPE_CHECKING:
+    from server.ending import Council
+    from server.serve import Placed, Pooled
 
 
-def boot(options: Options, log: Log) -> object | None:
+def boot(
+    options: Options, log: Log, seat: Seat = ALONE, council: "Council | None" = None
+) -> object | None:
     """Run every phase in order; what comes back holds the models and the pool.
 
-    None when the boot ends at the gate (--check). Raises Refused when a phase refuses.
+    None when the boot ends at the gate (--check). Where `seat` is to start ranks, the pair and
+    its device come back instead. Raises Refused when a phase refuses.
     """
     with log.phase("draft config"):
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
-    if options.report_file is not None:
+    if options.report_file is not None and seat.speaks:
         log.tell(_unwritable(options.report_file, why_unwritable(options.report_file)))
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
@@ -54,18 +64,36 @@ def boot(options: Options, log: Log) -> object | None:
     if log.report.refused:
         raise Refused
     if options.check:
+        if council is not None:
+            council.meet()
         return None
     if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
 
     gc.enable()  # see server/__main__.py
-    from server import loading, serve  # pynvml and torch are allowed from here on
+    from server import serve  # pynvml and torch are allowed from here on
 
     with log.phase("device"):
-        placed = serve.place(admitted, options, log)
+        placed = serve.place(admitted, options, log, seat)
+    if not placed.seat.launches:
+        return prove(placed, log, council)
+    from server.memory.device import load_torch
+
+    with log.phase("import torch"):
+        log.obtain(*load_torch())
+        return placed
+
+
+def prove(placed: "Placed", log: Log, council: "Council | None" = None) -> "Pooled":
+    """The phases with torch. `council`: the other ranks, where there are several."""
+    from server import loading, serve
+
     with loading.read_ahead(placed) as ahead:
         with log.phase("torch"):
             opened = serve.open_device(placed, log)
+        if council is not None:
+            with log.phase("ranks"):
+                opened = serve.join(opened, council, log)
         with log.phase("load"):
             loaded = loading.load(opened, ahead, log)
     with log.phase("profile", announce=True):
@@ -75,7 +103,12 @@ def boot(options: Options, log: Log) -> object | None:
     with log.phase("self-test", announce=True):
         proven = serve.self_test(pooled, log)
     with log.phase("ledger", announce=True):
-        return serve.reconcile(proven, log)
+        done = serve.reconcile(proven, log)
+        if council is not None:
+            from server import peers
+
+            peers.gather_memory(council, log)
+        return done
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -90,10 +123,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.OK
     log = Log(Report(settings=dict(parsed.settings)), console)
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
+    run = Run(log, telling, parsed.options)
+    ranks = parsed.options.tensor_parallel_size if parsed.options else 1
+    if ranks > 1 or "WORLD_SIZE" in os.environ:
+        from server.launch import as_rank  # few boots are by several ranks
+
+        run = as_rank(run, parsed.outcome)
     log.tell(parsed.outcome)
-    if parsed.options is None:
-        return finish(log, telling)
-    return _boot_and_hold(parsed.options, log, telling)
+    options = parsed.options
+    if options is None:
+        return _tell(run)
+
+    def work() -> object | None:
+        log.console.line(render_settings(log.report, style))
+        return boot(options, log, run.seat, run.council)
+
+    return _boot_and_hold(run, work)
 
 
 def finish(log: Log, telling: cli.Telling) -> int:
@@ -131,40 +176,76 @@ def _unwritable(path: Path, problem: str | None) -> Outcome:
     return outcome_of("SD707", [finding("SD707", message)] if problem else [])
 
 
-def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
-    held: object | None = None
+def _boot_and_hold(run: Run, work: Callable[[], object | None]) -> int:
+    log, held = run.log, None
     interrupts = Interrupts()
     try:
         interrupts.listen()
-        held = _boot_or_tell(options, log)
+        held = _boot_or_tell(run, work)
         interrupts.defer()
     except Interrupted as interrupted:
         interrupts.defer()
-        log.tell(_interrupted(interrupted, log))
+        log.tell(_interrupted(interrupted.number, log))
     # From here on a signal waits: the verdict is told whole, and the hold takes what came.
-    code = finish(log, telling)
-    if held is not None and code == ExitCode.OK and not options.exit_after_boot:
+    if run.seat.launches and held is not None:
+        return _lead_ranks(run, interrupts, held)
+    code = _tell(run)
+    if held is not None and code == ExitCode.OK and run.holds:
         log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
         name = signal.Signals(interrupts.wait()).name
         log.console.line(f"{name}: models and KV pool released; exit 0")
     return code
 
 
-def _boot_or_tell(options: Options, log: Log) -> object | None:
+def _tell(run: Run) -> int:
+    """Tell the verdict; or end with the one that another rank tells."""
+    if run.council is None:
+        return finish(run.log, run.telling)
+    return run.council.end(run.log, lambda: finish(run.log, run.telling))
+
+
+def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
+    """Start the ranks, each of which goes on from here, and end as they do."""
+    from server import launch, serve
+
+    if not isinstance(held, serve.Placed):
+        raise TypeError("there is nothing to give to the ranks")
+    placed = held
+
+    def go_on(own: Run) -> int:
+        def work() -> object:
+            return prove(serve.seated(placed, own.seat, own.log), own.log, own.council)
+
+        return _boot_and_hold(own, work)
+
+    log = run.log
+    ended = launch.lead(run, interrupts, go_on)
+    if ended.code is not None:
+        return ended.code
+    log.report.not_done.clear()  # what the ranks have done went with them
+    if ended.lost is None:
+        log.tell(_interrupted(interrupts.number or signal.SIGTERM, log))
+    else:
+        log.tell(outcome_of("SD609", [ended.lost]))
+    return finish(log, run.telling)
+
+
+def _boot_or_tell(run: Run, work: Callable[[], object | None]) -> object | None:
     """What the boot holds; None after a refusal or a bug of ours, which are told."""
+    log = run.log
     try:
-        log.console.line(render_settings(log.report, log.console.style))
-        return boot(options, log)
+        return work()
     except Refused:
         pass
-    except Exception as error:  # a bug of ours: told in one line, the rest saved
-        log.tell(_our_bug(error, log))
+    except Exception as error:  # a bug of ours, or of several ranks the end of another one
+        if run.council is None or not run.council.explains(error, log):
+            log.tell(_our_bug(error, log))
     return None
 
 
-def _interrupted(interrupted: Interrupted, log: Log) -> Outcome:
-    log.report.ended_by_signal = interrupted.number
-    message = f"{interrupted} arrived in phase {log.current}"
+def _interrupted(number: int, log: Log) -> Outcome:
+    log.report.ended_by_signal = number
+    message = f"{signal.Signals(number).name} arrived in phase {log.current}"
     return outcome_of("SD606", [finding("SD606", message)])
 
 

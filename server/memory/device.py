@@ -20,11 +20,9 @@ def open_device(
     becomes CUDA where torch sees it, else the host.
     """
     machine = machine or Machine()
-    try:
-        torch = _import_torch()
-        torch.empty(0)  # any folder of that name can be imported, and holds no torch
-    except Exception as error:  # whatever a broken build raises
-        return None, _unusable(f"torch cannot be imported: {_told(error)}")
+    torch, outcome = load_torch()
+    if torch is None:
+        return None, outcome
     if facts.kind is DeviceKind.CPU:
         return _host(facts, machine)
     count = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -36,6 +34,16 @@ def open_device(
         return _host(host_facts(machine, why), machine)
     where = Location("device", value=facts.label, source=facts.reason)
     return None, outcome_of("SD601", (no_device(f"cuda:{facts.index}", why, where),))
+
+
+def load_torch() -> tuple[ModuleType | None, Outcome]:
+    """Torch, imported but not used; None comes with SD607."""
+    try:
+        torch = _import_torch()
+        torch.empty(0)  # any folder of that name can be imported, and holds no torch
+    except Exception as error:  # whatever a broken build raises
+        return None, _unusable(f"torch cannot be imported: {_told(error)}")
+    return torch, Outcome()
 
 
 def _import_torch() -> ModuleType:

@@ -57,12 +57,16 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where facts are read. `nvml` stands in for the pynvml module."""
+    """Where facts are read. `nvml` stands in for the pynvml module.
+
+    `sharers`: ranks of one model that have the host's memory together.
+    """
 
     proc: Path = PROC
     cgroup: Path = CGROUP
     dev: Path = Path("/dev")
     nvml: Any = None
+    sharers: int = 1
 
     def has_gpu_node(self) -> bool:
         """True when the kernel offers a GPU of any kind that torch could use."""
@@ -98,7 +102,7 @@ def find_device(
 
 def host_facts(machine: Machine, reason: str) -> DeviceFacts:
     """Host memory as a device."""
-    host = read_host(machine.proc, machine.cgroup)
+    host = read_host(machine.proc, machine.cgroup, sharers=machine.sharers)
     return DeviceFacts(
         kind=DeviceKind.CPU,
         name="host memory",

@@ -7,7 +7,7 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.render.escape import redacted
-from server.report import DraftFacts, MemoryFacts, Report
+from server.report import DraftFacts, LedgerLine, MemoryFacts, Report
 
 FORMAT_VERSION = "1.0"
 
@@ -69,12 +69,16 @@ def _location(place: Location) -> _Object:
 
 def _memory(memory: MemoryFacts) -> _Object:
     """The device, its ledger and the KV pool. Bytes are integers."""
-    lines = memory.ledger
     return {
         **memory._asdict(),
-        "ledger": [{**li._asdict(), "difference_bytes": li.difference_bytes} for li in lines],
+        "ledger": _ledger(memory.ledger),
         "kv": None if memory.kv is None else memory.kv._asdict(),
+        "ranks": [{**rank._asdict(), "ledger": _ledger(rank.ledger)} for rank in memory.ranks],
     }
+
+
+def _ledger(lines: Sequence[LedgerLine]) -> list[JsonValue]:
+    return [{**line._asdict(), "difference_bytes": line.difference_bytes} for line in lines]
 
 
 def _plain(value: JsonValue, depth: int) -> JsonValue:

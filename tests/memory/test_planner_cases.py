@@ -10,17 +10,17 @@ import pytest
 import torch
 
 from server.config.geometry import KvGeometry, kv_geometry
-from server.config.tensors import ExpectedTensor
-from server.memory.bill import Charges, Rank, limit_bytes
-from server.memory.kv_layout import KvLayout
-from server.memory.planner import Cause, Plan, Shortfall, plan
-from server.memory.shape import resolve_shape
-from server.memory.shard import (
+from server.config.shard import (
     judge_ranks,
     kv_heads_per_rank,
     shard_geometry,
     valid_ranks,
 )
+from server.config.tensors import ExpectedTensor
+from server.memory.bill import Charges, Rank, limit_bytes
+from server.memory.kv_layout import KvLayout
+from server.memory.planner import Cause, Plan, Shortfall, plan
+from server.memory.shape import resolve_shape
 from server.memory.suggest import calmer
 from server.weights.layout import draft_layout, target_layout
 from tests.memory.make import (

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.config.geometry import KvGeometry
+from server.config.shard import kv_heads_per_rank, shard_geometry
 from server.memory import bill, kv_layout, planner, suggest
 from server.memory.bill import Charges, Rank
 from server.memory.kv_layout import KvLayout
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
-from server.memory.shard import kv_heads_per_rank, shard_geometry
 from server.memory.suggest import suggestions
 from server.model.kv import KvPool, PoolShape
 from server.report import LedgerLine

@@ -35,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         id="SD705",
         name="flags-conflict",
-        summary="one setting has one value, and --weights mapped a CPU and the stored dtype",
+        summary="one setting has one value; --weights mapped has a CPU, the stored dtype, one rank",
         why="one of the two would win in silence, and it may not be the one that was meant",
         fix="keep one of the two",
         source=_OUR_RULE,
@@ -61,5 +61,14 @@ RULES: tuple[Rule, ...] = (
         fix="name a file in a folder that exists and that this user may write",
         source="rule of this server: an output that was asked for and cannot be made is a fault",
         exit_code=ExitCode.NOINPUT,
+    ),
+    Rule(
+        id="SD708",
+        name="world-size-mismatch",
+        summary="where torchrun starts the ranks, they are as many as --tensor-parallel-size says",
+        why="ranks that disagree about their number wait for each other for ever",
+        fix="start as many processes (torchrun --nnodes, --nproc-per-node) as there are ranks",
+        source="https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables",
+        exit_code=ExitCode.USAGE,
     ),
 )

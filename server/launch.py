@@ -1,0 +1,79 @@
+"""A boot by several ranks: which one this process is, and the launcher that starts them."""
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+from server.cli import Telling
+from server.config.rules import finding
+from server.ending import Connect, Council, Voice
+from server.findings import ExitCode, Finding, Location, Outcome
+from server.interrupts import Interrupts
+from server.ranks import Lost, Ranks, torchrun_store
+from server.render.console import Console
+from server.run import Run
+from server.seats import Seat, read_seat
+
+
+def as_rank(run: Run, refused: Outcome) -> Run:
+    """The run with its seat; under torchrun with the other ranks, of which only one speaks.
+
+    Ranks that are told two different numbers of themselves cannot be waited for.
+    """
+    if any(found.rule == "SD708" for found in refused.findings):
+        if os.environ["RANK"].lstrip("0").isdigit():  # not rank 0, which tells it
+            run.log.console = Console(None, run.log.console.style)
+            return replace(run, telling=Telling())
+        return run
+    seat = read_seat(os.environ, run.options.tensor_parallel_size if run.options else None)
+    run = replace(run, seat=seat)
+    return _in_council(run, Council(seat, torchrun_store)) if seat.external else run
+
+
+class LedEnd(NamedTuple):
+    """How the ranks ended. `code` None: nobody has told a verdict; `lost` says of whom it is."""
+
+    code: int | None
+    lost: Finding | None = None
+
+
+def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEnd:
+    """Start the ranks, each of which goes on, and wait until the last one has ended."""
+    seat = run.seat
+    try:
+        ranks = Ranks(seat.world)
+        council = Council(seat, ranks.connect)
+        ranks.start(lambda own, connect: go_on(_started(run, own, connect)), interrupts)
+    except OSError as error:
+        return LedEnd(None, _lost(f"{seat.world} ranks could not be started: {error}"))
+    lost = ranks.watch(interrupts, council, run.holds)
+    code = council.code(0)
+    if lost is None:
+        return LedEnd(code)
+    found = _lost(f"rank {lost.rank} of {seat.world} {lost.how}", *_place(lost))
+    if code != ExitCode.OK:
+        return LedEnd(code, found)
+    # The verdict was told, and held good until now.
+    console = Console(sys.stderr, run.log.console.style)
+    console.finding(found)
+    console.line(f"rank lost: models and KV pool released; exit {int(found.exit_code)}")
+    return LedEnd(int(found.exit_code))
+
+
+def _lost(message: str, *where: Location) -> Finding:
+    return finding("SD609", message, *where)
+
+
+def _place(lost: Lost) -> tuple[Location, ...]:
+    return (Location("process", value=lost.pid, source=f"rank {lost.rank}, its process id"),)
+
+
+def _started(run: Run, seat: Seat, connect: Connect) -> Run:
+    return _in_council(replace(run, seat=seat), Council(seat, connect))
+
+
+def _in_council(run: Run, council: Council) -> Run:
+    run.log.console = Voice(council, run.log.console)
+    return replace(run, council=council)
