@@ -6,10 +6,8 @@ pull request 48566).
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from server.config.geometry import KvGeometry
 from server.config.rules import finding
 from server.findings import Finding, Location
 
@@ -31,14 +29,6 @@ def valid_ranks(num_attention_heads: int, num_kv_heads: int) -> tuple[int, ...]:
         for ranks in range(1, num_attention_heads + 1)
         if num_attention_heads % ranks == 0 and kv_heads_per_rank(num_kv_heads, ranks)
     )
-
-
-def shard_geometry(geometry: KvGeometry, ranks: int) -> KvGeometry:
-    """The geometry of one rank. Raises ValueError when the KV heads cannot be shared out."""
-    heads = kv_heads_per_rank(geometry.num_kv_heads, ranks)
-    if heads is None:
-        raise ValueError(f"{geometry.num_kv_heads} KV heads over {ranks} ranks")
-    return replace(geometry, num_kv_heads=heads)
 
 
 def judge_ranks(role: str, config: "Backbone", ranks: int) -> Iterator[Finding]:

@@ -7,6 +7,7 @@ from tests.rules.make_command import Typed
 from tests.rules.make_files import beside
 
 _REPORT = "--check --report-file out/report.json"
+_TORCHRUN = "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 LOCAL_RANK=0 RANK=0"
 
 EXAMPLES: tuple[Example, ...] = (
     make_example("SD701", Typed("--spec-method dflash"), Typed("--spec-method auto")),
@@ -30,5 +31,10 @@ EXAMPLES: tuple[Example, ...] = (
         "SD707",
         Boot((beside("out", there=False),), _REPORT),
         Boot((beside("out", there=True),), _REPORT),
+    ),
+    make_example(
+        "SD708",
+        Typed("--tensor-parallel-size 2", f"{_TORCHRUN} WORLD_SIZE=4"),
+        Typed("--tensor-parallel-size 2", f"{_TORCHRUN} WORLD_SIZE=2"),
     ),
 )
