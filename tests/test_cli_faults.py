@@ -18,6 +18,7 @@ BAD = {
     "--revision": [""],
     "--spec-method": ["", "n gram", "dflash "],
     "--num-speculative-tokens": ["", "0", "-1", "1.0", "seven"],
+    "--tensor-parallel-size": ["", "0", "2.0", "two"],
     "--weights": ["", "mmap", "Mapped"],
     "--dtype": ["", "fp8", "int8", "BFLOAT16"],
     "--device": ["", "gpu", "cuda:", "cuda:01", "cuda:-1", "mps", "0"],
