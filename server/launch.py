@@ -1,6 +1,7 @@
 """A boot by several ranks: which one this process is, and the launcher that starts them."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from server.cli import Telling
 from server.config.rules import finding
 from server.ending import Connect, Council, Voice
-from server.findings import ExitCode, Finding, Location, Outcome
+from server.findings import Finding, Location, Outcome
 from server.interrupts import Interrupts
 from server.ranks import Lost, Ranks, torchrun_store
 from server.render.console import Console
@@ -50,12 +51,14 @@ def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEn
         return LedEnd(None, _lost(f"{seat.world} ranks could not be started: {error}"))
     lost = ranks.watch(interrupts, council, run.holds)
     code = council.code(0)
+    if lost is None and code is None and not council.claim():
+        code = 128 + (interrupts.number or signal.SIGKILL)  # ended in the midst of its verdict
     if lost is None:
         return LedEnd(code)
     found = _lost(f"rank {lost.rank} of {seat.world} {lost.how}", *_place(lost))
-    if code != ExitCode.OK:
+    if code or council.claim():
         return LedEnd(code, found)
-    # The verdict was told, and held good until now.
+    # The verdict was told, or half told by the rank that was lost: there is no second one.
     console = Console(sys.stderr, run.log.console.style)
     console.finding(found)
     console.line(f"rank lost: models and KV pool released; exit {int(found.exit_code)}")

@@ -13,6 +13,7 @@ from server.model.decode import as_tokens, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool, PoolShape
 from server.model.qwen3 import Qwen3Target, TargetStep
+from server.weights.parts import part_config
 
 CPU = torch.device("cpu")
 BLOCK_TOKENS = 4
@@ -99,8 +100,10 @@ def make_pool(
 ) -> KvPool:
     """A pool that holds NaN everywhere: whatever is read before it is written shows."""
     size = target.dtype.itemsize
-    draft = None if drafter is None else kv_geometry(drafter.config, size)
-    shape = PoolShape(kv_geometry(target.config, size), draft, num_blocks, BLOCK_TOKENS)
+    share = target.group.share
+    draft = None if drafter is None else kv_geometry(part_config(drafter.config, share), size)
+    own = kv_geometry(part_config(target.config, share), size)
+    shape = PoolShape(own, draft, num_blocks, BLOCK_TOKENS)
     pool = KvPool.allocate(shape, target.dtype, CPU)
     for storage in (pool.target, pool.draft):
         if storage is not None:
