@@ -134,7 +134,11 @@ def _enter(index: int, main: RankMain, connect: Connect, world: int, launcher: i
     if os.getppid() != launcher:
         os._exit(1)
     os.environ.update(_LOOPBACK)
-    sys.exit(main(Seat(index, world, index, world, started=True), connect))
+    try:
+        sys.exit(main(Seat(index, world, index, world, started=True), connect))
+    except Exception as error:  # torch would put it in a file that nobody reads
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.exit(1)
 
 
 def torchrun_store() -> "Store":

@@ -14,7 +14,7 @@ from server.flags import BY_SPELLING
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text()
 DOCS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NOT_OURS = {"--rounds", "--runs"}
+NOT_OURS = {"--rounds", "--runs", "--nproc-per-node"}
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +74,9 @@ def started(cache: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
     try:
         yield process
     finally:
-        process.kill()  # its ranks end with it
-        process.communicate()
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):  # a rank that is left holds the pipe
+            process.communicate(timeout=30)
 
 
 @pytest.mark.parametrize(("draft", "ranks"), [("sample:dflash", 2), ("sample:dspark", 4)])
@@ -226,6 +227,7 @@ def test_no_rank_outlives_a_launcher_that_is_killed(cache: Path) -> None:
     with started(cache) as process:
         ranks = children(process)
         read_until(process, "profile ...")
+        os.kill(ranks[1], signal.SIGSTOP)  # deaf to all but SIGKILL
         process.kill()
         assert gone(ranks)
 
