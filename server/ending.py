@@ -6,8 +6,8 @@ is none, rank 0 does. The others say nothing and end with the same code.
 """
 
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from server.config.rules import finding
@@ -48,31 +48,35 @@ class Council:
 
     @property
     def store(self) -> "Store":
-        """The store. Raises RuntimeError and ImportError where it cannot be had."""
+        """The store. Raises RankLost where it cannot be had."""
         if self._store is None and self._tried:
-            raise RuntimeError("the other ranks were not reached")
+            raise RankLost("the other ranks were not reached")
         if self._store is None:
             self._tried = True  # what was interrupted is not begun again
-            self._store = self._connect()
+            with _reaching():
+                self._store = self._connect()
         return self._store
 
     def meet(self) -> None:
         """Wait until every rank is here. Raises Ended when one tells the verdict instead."""
-        if self.seat.speaks:
-            self.store.set(_GATE, "0")
-        self.store.add(_HERE, 1)
-        self._wait(lambda: self.store.add(_HERE, 0) >= self.seat.world)
+        with _reaching():
+            if self.seat.speaks:
+                self.store.set(_GATE, "0")
+            self.put(_HERE, "yes")
+            self._wait([f"{_HERE}/{rank}" for rank in range(self.seat.world)])
         self._met = True
 
     def put(self, key: str, text: str) -> None:
-        """Leave `text` for the others."""
-        self.store.set(f"{key}/{self.seat.rank}", text)
+        """Leave `text` for the others. Raises RankLost."""
+        with _reaching():
+            self.store.set(f"{key}/{self.seat.rank}", text)
 
     def take(self, key: str, rank: int) -> str:
-        """What `rank` put there. Raises Ended when the verdict is told before."""
+        """What `rank` put there. Raises RankLost, and Ended when the verdict is told before."""
         name = f"{key}/{rank}"
-        self._wait(lambda: bool(self.store.check([name])))
-        return str(self.store.get(name).decode())
+        with _reaching():
+            self._wait([name])
+            return str(self.store.get(name).decode())
 
     def claim(self) -> bool:
         """True for the one rank that is to tell the verdict; the answer stays the same.
@@ -85,7 +89,7 @@ class Council:
                 self._claimed = self._first()
             except Ended:
                 self._claimed = False
-            except (RuntimeError, ImportError, RankLost):
+            except (RuntimeError, RankLost):
                 self._claimed = True
         return self._claimed
 
@@ -98,8 +102,8 @@ class Council:
             self._claimed = False
         elif isinstance(error, RankLost):
             end_s = time.monotonic() + _CLAIM_S
-            with suppress(RuntimeError):
-                while time.monotonic() < end_s and not self.store.add(_VERDICT, 0):
+            with suppress(RuntimeError, RankLost):
+                while time.monotonic() < end_s and not self.store.check([_VERDICT]):
                     time.sleep(_LOOK_S)
             if self.claim():
                 message = f"rank {self.seat.rank} of {self.seat.world} lost the others: {error}"
@@ -123,7 +127,7 @@ class Council:
         return code
 
     def _publish(self, code: int) -> None:
-        with suppress(RuntimeError, ImportError):
+        with suppress(RuntimeError, RankLost):
             if self.seat.external and self.seat.speaks and code:
                 self.store.set(_GATE, str(code))
             self.store.set(_CODE, str(code))
@@ -137,7 +141,7 @@ class Council:
                     return None
                 time.sleep(_LOOK_S)
             return int(self.store.get(_CODE))
-        except (RuntimeError, ImportError):
+        except (RuntimeError, RankLost):
             return None
 
     def _leave(self) -> None:
@@ -145,7 +149,7 @@ class Council:
         if not self.seat.external:
             return
         end_s = time.monotonic() + _LEAVE_S
-        with suppress(RuntimeError, ImportError):
+        with suppress(RuntimeError, RankLost):
             left = self.store.add(_LEFT, 1)
             while self.seat.speaks and left < self.seat.world and time.monotonic() < end_s:
                 time.sleep(_LOOK_S)
@@ -155,19 +159,28 @@ class Council:
         if self.seat.external and not self._met:
             if self.seat.speaks:
                 return True
-            self._wait(lambda: bool(self.store.check([_GATE])))
+            self._wait([_GATE])
             if self.store.get(_GATE) != b"0":
                 return False
         return bool(self.store.add(_VERDICT, 1) == 1)
 
-    def _wait(self, found: Callable[[], bool]) -> None:
+    def _wait(self, keys: list[str]) -> None:
         end_s = time.monotonic() + _PATIENCE_S
-        while not found():
+        while not self.store.check(keys):
             if self.store.check([_CODE]):
                 raise Ended
             if time.monotonic() > end_s:
                 raise RankLost(f"not all ranks are there after {_PATIENCE_S:.0f} s")
             time.sleep(_LOOK_S)
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """A store that fails says that who holds it is gone."""
+    try:
+        yield
+    except (RuntimeError, ImportError) as error:
+        raise RankLost((str(error).splitlines() or [""])[0]) from error
 
 
 class Voice(Console):

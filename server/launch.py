@@ -12,25 +12,30 @@ from server.config.rules import finding
 from server.ending import Connect, Council, Voice
 from server.findings import Finding, Location, Outcome
 from server.interrupts import Interrupts
-from server.ranks import Lost, Ranks, torchrun_store
+from server.ranks import Ranks, torchrun_store
 from server.render.console import Console
 from server.run import Run
 from server.seats import Seat, read_seat
 
 
 def as_rank(run: Run, refused: Outcome) -> Run:
-    """The run with its seat; under torchrun with the other ranks, of which only one speaks.
-
-    Ranks that are told two different numbers of themselves cannot be waited for.
-    """
-    if any(found.rule == "SD708" for found in refused.findings):
-        if os.environ["RANK"].lstrip("0").isdigit():  # not rank 0, which tells it
-            run.log.console = Console(None, run.log.console.style)
-            return replace(run, telling=Telling())
+    """The run with its seat; under torchrun with the other ranks, of which only one speaks."""
+    ranks = run.options.tensor_parallel_size if run.options else None
+    try:
+        seat = read_seat(os.environ, ranks)
+    except ValueError:  # it is refused, and every process tells it
         return run
-    seat = read_seat(os.environ, run.options.tensor_parallel_size if run.options else None)
+    mismatch = any(found.rule == "SD708" for found in refused.findings)
+    if mismatch and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
+        # Without torchrun rank 0 would wait for as many others, and there may be none.
+        return run if seat.speaks else _silent(run)
     run = replace(run, seat=seat)
     return _in_council(run, Council(seat, torchrun_store)) if seat.external else run
+
+
+def _silent(run: Run) -> Run:
+    run.log.console = Console(None, run.log.console.style)
+    return replace(run, telling=Telling())
 
 
 class LedEnd(NamedTuple):
@@ -50,12 +55,14 @@ def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEn
     except OSError as error:
         return LedEnd(None, _lost(f"{seat.world} ranks could not be started: {error}"))
     lost = ranks.watch(interrupts, council, run.holds)
+    run.log.report.not_done.clear()  # what the ranks have done went with them
     code = council.code(0)
     if lost is None and code is None and not council.claim():
         code = 128 + (interrupts.number or signal.SIGKILL)  # ended in the midst of its verdict
     if lost is None:
         return LedEnd(code)
-    found = _lost(f"rank {lost.rank} of {seat.world} {lost.how}", *_place(lost))
+    where = Location("process", value=lost.pid, source=f"rank {lost.rank}, its process id")
+    found = _lost(f"rank {lost.rank} of {seat.world} {lost.how}", where)
     if code or council.claim():
         return LedEnd(code, found)
     # The verdict was told, or half told by the rank that was lost: there is no second one.
@@ -67,10 +74,6 @@ def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEn
 
 def _lost(message: str, *where: Location) -> Finding:
     return finding("SD609", message, *where)
-
-
-def _place(lost: Lost) -> tuple[Location, ...]:
-    return (Location("process", value=lost.pid, source=f"rank {lost.rank}, its process id"),)
 
 
 def _started(run: Run, seat: Seat, connect: Connect) -> Run:

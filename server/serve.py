@@ -241,8 +241,8 @@ def self_test(pooled: Pooled, log: Log) -> Pooled:
     return pooled
 
 
-def reconcile(pooled: Pooled, log: Log) -> Pooled:
-    """Compare every billed byte with what was measured."""
+def reconcile(pooled: Pooled, log: Log, council: Council | None = None) -> Pooled:
+    """Compare every billed byte with what was measured, on each rank."""
     from server.memory.reconcile import reconcile as compare
 
     if log.report.memory is None:
@@ -252,6 +252,10 @@ def reconcile(pooled: Pooled, log: Log) -> Pooled:
         loaded.opened.source, log.report.memory, loaded.models, pooled.pool, work
     )
     log.require(outcome)
+    if council is not None:
+        from server.peers import gather_memory
+
+        gather_memory(council, log)
     return pooled
 
 

@@ -103,12 +103,7 @@ def prove(placed: "Placed", log: Log, council: "Council | None" = None) -> "Pool
     with log.phase("self-test", announce=True):
         proven = serve.self_test(pooled, log)
     with log.phase("ledger", announce=True):
-        done = serve.reconcile(proven, log)
-        if council is not None:
-            from server import peers
-
-            peers.gather_memory(council, log)
-        return done
+        return serve.reconcile(proven, log, council)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -222,7 +217,6 @@ def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
     ended = launch.lead(run, interrupts, go_on)
     if ended.code is not None:
         return ended.code
-    log.report.not_done.clear()  # what the ranks have done went with them
     if ended.lost is None:
         log.tell(_interrupted(interrupts.number or signal.SIGTERM, log))
     else:

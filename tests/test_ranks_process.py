@@ -293,6 +293,7 @@ def test_a_refusal_under_torchrun_is_told_once_by_the_rank_that_knows(
     rest = " ".join((*SMALL, *size))
     lines = [
         "#!/bin/sh",
+        "trap : TERM",  # by which torchrun ends the ranks that outlive the first
         f'if [ "$RANK" = 0 ]; then set -- {" ".join(first)}; fi',
         f'if [ "$RANK" = 1 ]; then set -- {" ".join(second or first)}; fi',
         f'{sys.executable} -m server "$@" --device cpu {rest} --exit-after-boot',
