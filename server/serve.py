@@ -96,8 +96,7 @@ def place(admission: Admission, options: Options, log: Log, seat: Seat = ALONE) 
     machine = Machine(sharers=seat.sharers)
     facts = log.obtain(*find_device(seat.device(options.device), os.environ, machine))
     if seat.launches and facts.kind is DeviceKind.CUDA:
-        for other in range(1, seat.world):
-            log.obtain(*find_device(f"cuda:{other}", os.environ, machine))
+        log.require(_device_for_each(seat, machine))
     dtype = admission.target_plan.dtype if options.dtype == "auto" else options.dtype
     target, draft, plans = _parts(admission, Share(seat.rank, seat.world))
     weights = WeightBytes(*(resident_bytes(plan, dtype) for plan in plans))
@@ -108,6 +107,17 @@ def place(admission: Admission, options: Options, log: Log, seat: Seat = ALONE) 
     log.require(_mappable(placed))
     _first_gate(placed, log)
     return placed
+
+
+def _device_for_each(seat: Seat, machine: Machine) -> Outcome:
+    """SD601: a rank has no device. The launcher tells it, before any rank is started."""
+    for rank in range(1, seat.world):
+        _, outcome = find_device(f"{DeviceKind.CUDA}:{rank}", os.environ, machine)
+        if outcome.refused:
+            fix = f"make {seat.world} devices visible, or use fewer ranks, or --device cpu"
+            told = (found._replace(fix=fix) for found in outcome.findings)
+            return outcome_of("SD601", told)
+    return Outcome()
 
 
 def seated(placed: Placed, seat: Seat, log: Log) -> Placed:
