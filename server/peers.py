@@ -1,22 +1,46 @@
-"""What the ranks of one model tell each other about their memory, so that one pool fits on all.
+"""What the ranks of one model tell each other of their devices, so that one pool fits on all.
 
 The pool has the same number of blocks on every rank, and the tightest one decides
 (https://github.com/ROCm/ATOM/pull/1495 shows what the figures of one rank for all do).
 """
 
 import json
+import os
 from fractions import Fraction
+
+import torch
 
 from server.config.rules import finding
 from server.ending import Council
-from server.findings import Severity, outcome_of
+from server.findings import Location, Severity, outcome_of
 from server.log import Log
 from server.memory.bill import Charges, Rank
+from server.memory.host_source import HostSource
 from server.memory.planner import Plan
+from server.memory.source import MemorySource
 from server.model.parallel import Group
 from server.report import LedgerLine, MemoryFacts, RankFacts
+from server.weights.parts import Share
 
-_KEY = "memory"
+_DEVICE, _MEMORY = "device", "memory"
+
+
+def open_group(council: Council, source: MemorySource, log: Log) -> Group:
+    """The group of all ranks, once each has opened its device; all must be of one kind."""
+    seat, facts = council.seat, source.facts
+    cores = len(os.sched_getaffinity(0))
+    torch.set_num_threads(min(torch.get_num_threads(), max(1, cores // seat.sharers)))
+    council.put(_DEVICE, facts.kind)
+    council.meet()
+    kind = council.take(_DEVICE, 0)
+    if kind != facts.kind:
+        message = f"rank {seat.rank} has {facts.label}, rank 0 has {kind}"
+        where = Location("device", value=facts.label, source=facts.reason)
+        log.require(outcome_of("SD601", [finding("SD601", message, where)]))
+    group = Group.open(council.store, Share(seat.rank, seat.world), source.torch_device)
+    if isinstance(source, HostSource):
+        source.meet = group.wait
+    return group
 
 
 def figures_of_all(
@@ -77,11 +101,11 @@ def gather_memory(council: Council, log: Log) -> None:
         raise RuntimeError("there is no ledger to tell")
     found = [(f.rule, f.message) for f in log.report.findings if f.severity is Severity.WARNING]
     ledger = [(line.line, line.billed_bytes, line.measured_bytes) for line in memory.ledger]
-    council.put(_KEY, json.dumps([memory.device, memory.limit_bytes, ledger, found]))
+    council.put(_MEMORY, json.dumps([memory.device, memory.limit_bytes, ledger, found]))
     told = {(f.rule, f.message) for f in log.report.findings}
     ranks = []
     for rank in range(seat.world):
-        device, limit_bytes, lines, warnings = json.loads(council.take(_KEY, rank))
+        device, limit_bytes, lines, warnings = json.loads(council.take(_MEMORY, rank))
         ranks.append(RankFacts(rank, device, limit_bytes, tuple(LedgerLine(*li) for li in lines)))
         for rule, message in warnings:
             if seat.speaks and (rule, message) not in told:

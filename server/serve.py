@@ -163,25 +163,9 @@ def open_device(placed: Placed, log: Log) -> Opened:
 
 def join(opened: Opened, council: Council, log: Log) -> Opened:
     """Meet the other ranks, and open the way by which they compute together."""
-    import torch
+    from server.peers import open_group
 
-    from server.memory.host_source import HostSource
-    from server.model.parallel import Group
-
-    placed, source = opened.placed, opened.source
-    cores = len(os.sched_getaffinity(0))
-    torch.set_num_threads(min(torch.get_num_threads(), max(1, cores // placed.seat.sharers)))
-    council.put("device", placed.facts.kind)
-    council.meet()
-    kind = council.take("device", 0)
-    if kind != placed.facts.kind:
-        message = f"rank {placed.seat.rank} has {placed.facts.label}, rank 0 has {kind}"
-        where = Location("device", value=placed.facts.label, source=placed.facts.reason)
-        log.require(outcome_of("SD601", [finding("SD601", message, where)]))
-    group = Group.open(council.store, placed.share, source.torch_device)
-    if isinstance(source, HostSource):
-        source.meet = group.wait
-    return replace(opened, group=group)
+    return replace(opened, group=open_group(council, opened.source, log))
 
 
 def profile(loaded: Loaded, log: Log) -> Profiled:

@@ -3,14 +3,20 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from server.memory.bill import RUNTIME, Charges, Rank
+import pytest
+
+from server.log import Refused
+from server.memory.bill import RUNTIME, Charges
+from server.memory.bill import Rank as Bill
+from server.memory.facts import DeviceKind
 from server.memory.gates import Measured, gate_b, measured_rank
 from server.memory.planner import Plan
 from server.model.parallel import Group
-from server.peers import figures_of_all, own_memory
+from server.peers import figures_of_all, open_group, own_memory
 from server.weights.parts import Share
-from tests.memory.make import GIB, make_facts, make_need, make_options
+from tests.memory.make import GIB, FixedSource, make_facts, make_need, make_options
 from tests.memory.test_gates import shape_of
+from tests.test_ending import SEATS, Rank, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +58,19 @@ def test_the_tightest_rank_decides_and_is_named() -> None:
     assert mine.notes[-1].startswith("rank 2 has the least room for the pool: ")
 
 
+def test_a_rank_with_another_kind_of_device_is_refused() -> None:
+    store = Store()
+    zero, one = (Rank(seat, store) for seat in SEATS)
+    zero.council.put("device", "cuda")
+    zero.council.put("here", "yes")
+    source = FixedSource(make_facts(kind=DeviceKind.CPU, name="host memory"), [1], [1])
+    with pytest.raises(Refused):
+        open_group(one.council, source, one.log)
+    assert "rank 1 has cpu host memory, rank 0 has cuda" in one.said
+
+
 def test_figures_come_back_as_they_were() -> None:
-    rank = Rank(100, Charges(1, 2, 3, 4, margin_bytes=5), 90)
+    rank = Bill(100, Charges(1, 2, 3, 4, margin_bytes=5), 90)
     assert figures_of_all(Group(), rank, Fraction(1, 3)) == ((rank,), Fraction(1, 3))
 
 
