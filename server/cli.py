@@ -12,14 +12,22 @@ from typing import Any, NamedTuple
 
 from server import __version__
 from server.cli_argv import make_parser, split
-from server.cli_settle import Settled, demands, no_rule, rule_id, settle, unknown_variables
+from server.cli_settle import (
+    Settled,
+    demands,
+    no_rule,
+    rule_id,
+    settle,
+    started_elsewhere,
+    unknown_variables,
+)
 from server.config.rules import RULES
 from server.findings import JsonValue, Outcome, outcome_by_rule
 from server.flags import BY_VARIABLE, DEFAULTS
 from server.options import Options
 from server.report import SettingFacts
 
-_RULES = ("SD703", "SD704", "SD705", "SD706", "SD701", "SD708", "SD604")
+_RULES = ("SD703", "SD704", "SD705", "SD706", "SD701", "SD708", "SD709", "SD604")
 
 
 class Action(StrEnum):
@@ -80,6 +88,7 @@ def parse(argv: Sequence[str], environ: Mapping[str, str]) -> Parsed:
     action = Action.PRINT_CONFIG if _field(Action.PRINT_CONFIG) in asked else Action.BOOT
     boots = action is Action.BOOT
     settled.faults += demands(settled, boots)
+    settled.faults += started_elsewhere(settled, environ)
     settled.faults += unknown_variables(environ)
     outcome = outcome_by_rule(_RULES, settled.faults)
     options = _options(settled) if boots and not outcome.refused else None

@@ -12,10 +12,6 @@ class Foreign(NamedTuple):
     fix: str
 
 
-_ONE_DEVICE = Foreign(
-    "splits a model over devices, and this server uses one device",
-    "leave it out; --device cuda:N picks the device",
-)
 _LOOPBACK = Foreign(
     "opens a port to other machines, and this server listens on 127.0.0.1 only",
     "leave it out; --port PORT answers on 127.0.0.1",
@@ -52,11 +48,10 @@ FOREIGN: Mapping[str, Foreign] = MappingProxyType(
         ),
         "--speculative-dflash-block-size": _TRAINED_BLOCK,
         "--speculative-dspark-block-size": _TRAINED_BLOCK,
-        "--tensor-parallel-size": _ONE_DEVICE,
-        "--tp-size": _ONE_DEVICE,
-        "--tp": _ONE_DEVICE,
-        "-tp": _ONE_DEVICE,
-        "--pipeline-parallel-size": _ONE_DEVICE,
+        "--pipeline-parallel-size": Foreign(
+            "gives whole layers to each device, and this server splits every layer",
+            "--tensor-parallel-size RANKS",
+        ),
         "--trust-remote-code": Foreign(
             "would run code from a checkpoint, and this server never does", "leave it out"
         ),

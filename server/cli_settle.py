@@ -116,6 +116,7 @@ def demands(settled: Settled, boots: bool) -> Iterator[Finding]:
     yield from _mapped_on_cuda(settled)
     yield from _plan_demands(settled)
     yield from _outputs_at_odds(settled)
+    yield from _with_ranks(settled)
     if "draft" in settled.values or _named("draft", refused):
         return
     for name in _NEED_DRAFT:
@@ -163,6 +164,41 @@ def _outputs_at_odds(settled: Settled) -> Iterator[Finding]:
             first, second = settled.given[one], settled.given[other]
             message = f"{first.spelling} and {second.spelling} are both {word(first.text or '')}"
             yield finding("SD705", message, first.location, second.location)
+
+
+def _with_ranks(settled: Settled) -> Iterator[Finding]:
+    """SD705: several ranks, and a setting that only one can have."""
+    ranks = settled.given.get("tensor_parallel_size")
+    if ranks is None or settled.values["tensor_parallel_size"] == 1:
+        return
+    for name, one, fix in (
+        ("weights", MAPPED, "--weights private: a rank reads parts of the files, and copies them"),
+        (
+            "device",
+            "cuda:",
+            "--device cuda; CUDA_VISIBLE_DEVICES says which devices the ranks have",
+        ),
+    ):
+        given = settled.given.get(name)
+        if given is not None and str(settled.values[name]).startswith(one):
+            message = f"{ranks.spelling} is {ranks.text}, and {given.spelling} is {given.text}"
+            yield finding("SD705", message, ranks.location, given.location, fix=fix)
+
+
+def started_elsewhere(settled: Settled, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """SD709: another program started this process as a rank, and says something else."""
+    name = "tensor_parallel_size"
+    refused = {place.flag for fault in settled.faults for place in fault.locations}
+    if "WORLD_SIZE" not in environ or _named(name, refused):
+        return
+    from server.seats import read_seat  # few boots are a rank of others
+
+    given = settled.given.get(name)
+    try:
+        read_seat(environ, int(str(settled.values[name])) if given else 1)
+    except ValueError as error:
+        where = Location("flag", flag=BY_FIELD[name].name, value=given.text if given else 1)
+        yield finding("SD709", str(error), where)
 
 
 def _named(name: str, refused: Iterable[str | None]) -> bool:

@@ -159,6 +159,16 @@ FLAGS: tuple[Flag, ...] = (
         "cuda:0",
     ),
     Flag(
+        "--tensor-parallel-size",
+        _WHAT,
+        "split each layer over this many ranks, each with a device of its own; on a CPU they share "
+        "the host",
+        read_count,
+        "RANKS",
+        "2",
+        ("--tensor-parallel", "--tp-size", "--tp", "-tp"),
+    ),
+    Flag(
         "--weights",
         _WHAT,
         "private copies them into memory; mapped (CPU only, in the stored dtype) uses the files "

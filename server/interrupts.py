@@ -61,6 +61,8 @@ class Interrupts:
             thread.start()
         for number in (*self.numbers, signal.SIGALRM):
             signal.signal(number, self._heard)
+        # A rank is started with these blocked, so that none is lost before this moment.
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
 
     def defer(self) -> None:
         """From here on a signal is remembered and nothing is raised.
@@ -79,10 +81,14 @@ class Interrupts:
 
     def wait(self) -> int:
         """Block until a signal has come, or came since `listen`; returns its number."""
-        reader, _ = _wake_up_pipe()
+        reader = self.bell()
         while self.number is None:
             os.read(reader, 1)
         return self.number
+
+    def bell(self) -> int:
+        """A descriptor that can be read once a signal comes after this call."""
+        return _wake_up_pipe()[0]
 
     def _heard(self, number: int, _frame: FrameType | None) -> None:
         if number != signal.SIGALRM:

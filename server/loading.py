@@ -43,7 +43,7 @@ def read_ahead(placed: Placed) -> ReadAhead:
             # Without room the load will find none either, and say so.
             with suppress(MemoryError):
                 ahead.arena = Arena(ahead.plan.entries, DTYPE_BYTES[placed.dtype])
-    spare_bytes = read_host().available_bytes
+    spare_bytes = read_host(sharers=placed.seat.sharers).available_bytes
     if on_host:
         spare_bytes -= placed.need.weights.target_bytes + placed.need.weights.draft_bytes
     return ReadAhead(plans, max(0, spare_bytes))
@@ -57,9 +57,9 @@ def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
 
     admission = opened.placed.admission
     drafter = None
-    target = build_target(admission.target)
+    target = build_target(admission.target, opened.group)
     if admission.draft is not None:
-        drafter = build_drafter(admission.draft, admission.target.hidden_size)
+        drafter = build_drafter(admission.draft, admission.target.hidden_size, opened.group)
     try:
         ahead.stop()
         # Only now has torch imported what it needs to build: that is runtime, not weights.
@@ -69,9 +69,8 @@ def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
             log.console.line(f"read ahead: {gigabytes(ahead.read_bytes)} by the end of the import")
         if opened.placed.options.weights == MAPPED:
             _count_mapped(opened)
-        for module in (target, drafter):
-            plan = admission.target_plan if module is target else admission.draft_plan
-            if module is not None and plan is not None:
+        for module, plan in zip((target, drafter), opened.placed.plans, strict=False):
+            if module is not None:
                 _fill(module, ahead.plans[plan.role], opened, log)
     except LoadError as error:
         tensor = f"tensor {error.tensor} " if error.tensor else ""
@@ -110,7 +109,8 @@ def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
     label = f"load {plan.role}"
     with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
         log.loads[plan.role] = progress
-        load_weights(plan, final_tensors(module), progress, filled)
+        sharers = placed.seat.sharers
+        load_weights(plan, final_tensors(module), progress, filled, sharers)
 
 
 def _count_mapped(opened: Opened) -> None:

@@ -27,6 +27,7 @@ class Options:
     device: str = "auto"
     weights: str = "private"
     dtype: str = "auto"
+    tensor_parallel_size: int = 1
     gpu_memory_utilization: Fraction = Fraction(9, 10)
     kv_cache_memory_bytes: int | None = None
     kv_cache_dtype: str = "auto"

@@ -7,7 +7,7 @@ target to judge: an operator whose draft is refused waits for nothing else.
 from typing import TYPE_CHECKING, NamedTuple
 
 from server.config.locate import Checkpoint
-from server.findings import skipped
+from server.findings import outcome_of, skipped
 from server.gate import SAMPLE, Servable, find_checkpoint
 from server.log import Log
 from server.report import TargetFacts
@@ -64,3 +64,16 @@ def _judge_pair(servable: Servable, target: "Target | None", log: Log) -> None:
     log.tell(judge_length(target.reading, asked))
     if draft is not None and draft.reading is not None:
         log.tell(judge_pair(Pair(draft.reading, target.reading, asked)))
+    _judge_ranks(servable, target, log)
+
+
+def _judge_ranks(servable: Servable, target: "Target", log: Log) -> None:
+    ranks, draft = servable.found.options.tensor_parallel_size, servable.found.draft
+    if ranks == 1:
+        log.tell(skipped("SD505", "there is one rank"))
+        return
+    from server.config.shard import judge_ranks
+
+    for reading in (draft.reading if draft else None, target.reading):
+        if reading is not None and reading.record is not None:
+            log.tell(outcome_of("SD505", judge_ranks(reading.role, reading.record, ranks)))

@@ -13,13 +13,15 @@ from server.cards import CARDS
 from server.findings import Outcome
 from server.log import Log, Refused
 from server.memory.device import open_device, usable_torch
-from server.memory.facts import DeviceFacts, DeviceKind, find_device
+from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
 from server.memory.gates import Expected, GateResult, gate_a
 from server.memory.shape import resolve_shape
 from server.memory.units import bytes_text
 from server.options import Options
 from server.report import NOT_TOUCHED, MemoryFacts, PlanAnswer, PlanFacts
+from server.seats import Seat
 from server.serve import Placed, on_device
+from server.weights.parts import Share
 
 if TYPE_CHECKING:
     from server.memory.profile import PhasePeak
@@ -30,9 +32,12 @@ _NVML = "total: NVML's; CUDA's own, which a boot goes by, is 0.4 to 0.9 GiB smal
 
 def make_plan(admission: Admission, options: Options, log: Log) -> None:
     """Judge every device that is asked for. Raises Refused when one of them has no room."""
-    devices = _assumed(options) or (_at_hand(options, log),)
+    ranks = options.tensor_parallel_size
+    # The last rank has the largest part, where parts differ.
+    seat = Seat(rank=ranks - 1, world=ranks, sharers=ranks)
+    devices = _assumed(options) or (_at_hand(options, seat, log),)
     judge = Judge(_why_no_prediction(options, log))
-    places = [on_device(facts, admission, options, log) for facts in devices]
+    places = [on_device(facts, admission, options, log, seat) for facts in devices]
     answers = []
     for placed in places:
         decided = judge.decide(placed)
@@ -74,14 +79,14 @@ class Judge:
         return replace(decided, outcome=outcome + decided.outcome)
 
     def _predict(self, placed: Placed) -> Outcome:
-        from server.memory.predict import predict
+        from server.memory.predict import Pair, predict
         from server.memory.profile import Workload, step_shape
 
         need, admission = placed.need, placed.admission
         shape = resolve_shape(placed.options, placed.facts, admission.draft)
         longest = placed.options.max_model_len or need.limit_tokens
         work = Workload(need.layout, step_shape(shape, longest))
-        pair = admission.target, admission.draft
+        pair = Pair(admission.target, admission.draft, Share(placed.seat.rank, placed.seat.world))
         found, outcome = predict(placed.facts, pair, work, placed.dtype)
         if found is not None:
             self.known[placed.facts.kind] = found
@@ -101,12 +106,13 @@ def _device(kind: DeviceKind, name: str, total_bytes: int) -> DeviceFacts:
     return DeviceFacts(kind, f"{name}, assumed", reason, total_bytes=total_bytes, exact=True)
 
 
-def _at_hand(options: Options, log: Log) -> DeviceFacts:
+def _at_hand(options: Options, seat: Seat, log: Log) -> DeviceFacts:
     """The device that a boot would take. It is opened only where nothing else tells its size."""
-    facts = log.obtain(*find_device(options.device, os.environ))
+    machine = Machine(sharers=seat.sharers)
+    facts = log.obtain(*find_device(options.device, os.environ, machine))
     if facts.total_bytes is not None:
         return facts
-    source = log.obtain(*open_device(facts))
+    source = log.obtain(*open_device(facts, machine))
     log.report.not_done.remove(NOT_TOUCHED)
     return source.facts
 
@@ -131,7 +137,10 @@ def _with_notes(memory: MemoryFacts, placed: Placed, judge: Judge) -> MemoryFact
     if judge.why_not is not None:
         activation = f"activation: not predicted ({judge.why_not}); it stands as 0, a lower bound"
     by_nvml = placed.facts.kind is DeviceKind.CUDA and not placed.facts.exact
-    notes = (*memory.notes, activation, _RUNTIME, *((_NVML,) if by_nvml else ()))
+    world = placed.seat.world
+    ranks = f"{world} ranks: all figures are those of one, on a device of its own such as this one"
+    more = (*((_NVML,) if by_nvml else ()), *((ranks,) if world > 1 else ()))
+    notes = (*memory.notes, activation, _RUNTIME, *more)
     return memory._replace(notes=notes)
 
 

@@ -88,8 +88,20 @@ class KvFacts(NamedTuple):
     draft_dtype: str | None = None
 
 
+class RankFacts(NamedTuple):
+    """The memory of one tensor-parallel rank."""
+
+    rank: int
+    device: str
+    limit_bytes: int
+    ledger: tuple[LedgerLine, ...]
+
+
 class MemoryFacts(NamedTuple):
-    """The device and its ledger. `notes` are one-line remarks (NVML, neighbours, reasons)."""
+    """The device and its ledger. `notes` are one-line remarks (NVML, neighbours, reasons).
+
+    `ranks`: the memory of every tensor-parallel rank, where there are several.
+    """
 
     device: str
     total_bytes: int
@@ -99,6 +111,7 @@ class MemoryFacts(NamedTuple):
     kv: KvFacts | None = None
     unexplained_bytes: int | None = None
     notes: tuple[str, ...] = ()
+    ranks: tuple[RankFacts, ...] = ()
 
 
 class PlanAnswer(NamedTuple):

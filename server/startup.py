@@ -4,46 +4,51 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 from server import cli, gate, outputs, pairing
-from server.cache import cache_folder
-from server.config.rules import finding
-from server.findings import ExitCode, Outcome, outcome_of
+from server.findings import ExitCode, outcome_of
 from server.interrupts import Interrupted, Interrupts
 from server.live.life import Life
-from server.live.termination import leave_message
 from server.log import Log, Refused
 from server.options import Options
-from server.redact import redacted
 from server.render.console import Console
-from server.render.escape import visible
-from server.render.files import write_report
 from server.render.style import Style
-from server.render.text import (
-    render_candidates,
-    render_ignored,
-    render_settings,
-    render_summary,
-    render_verdict,
-)
+from server.render.text import render_settings, render_verdict
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
+from server.run import Run
+from server.seats import ALONE, Seat
+from server.telling import finish, interrupted, our_bug
+
+if TYPE_CHECKING:
+    from server.admission import Admission
+    from server.ending import Council
+    from server.serve import Placed, Pooled
+
+Work = Callable[[Life], object | None]
 
 
-def boot(options: Options, log: Log, life: Life | None = None) -> object | None:
+def boot(
+    options: Options,
+    log: Log,
+    life: Life | None = None,
+    seat: Seat = ALONE,
+    council: "Council | None" = None,
+) -> object | None:
     """Run every phase in order; what comes back holds the models and the pool.
 
-    None when the boot ends at the gate (--check). Raises Refused when a phase refuses. `life`
-    tells others; without one nobody is told.
+    None when the boot ends at the gate (--check, --plan). Where `seat` is to start ranks, the
+    pair and its device come back instead. Raises Refused when a phase refuses. `life` tells
+    others; without one nobody is told.
     """
     life = life or Life(log, {})
     with log.phase("draft config"):
         found = gate.read_draft_config(options, log)
     with log.phase("servable"):
         servable = gate.refuse_unservable(found, log)
-    outputs.refuse_unwritable(options, log)
+    if seat.speaks:
+        outputs.refuse_unwritable(options, log)
     with log.phase("target config"):
         pair = pairing.read_target_config(servable, log)
     if servable.ends_with_configs:
@@ -58,29 +63,54 @@ def boot(options: Options, log: Log, life: Life | None = None) -> object | None:
     admitted = admission.admit(headers, log)
     if log.report.refused:
         raise Refused
+    if options.check and council is not None:
+        council.meet()
     if options.check:
         return None
     if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
-
     # Pynvml is allowed from here on, and torch where the device or the peak asks for it.
     if options.plan:
-        from server import planning
-
-        with log.phase("plan"):
-            planning.make_plan(admitted, options, log)
+        _plan(admitted, options, log)
         return None
 
     gc.enable()  # see server/__main__.py
+    from server import serve
+
+    if seat.tells_others:
+        life.open_port(options)
+    with log.phase("device"):
+        placed = serve.place(admitted, options, log, seat)
+    return _import_torch(placed, log) if seat.launches else prove(placed, log, life, council)
+
+
+def _plan(admitted: "Admission", options: Options, log: Log) -> None:
+    from server import planning
+
+    with log.phase("plan"):
+        planning.make_plan(admitted, options, log)
+
+
+def _import_torch(placed: "Placed", log: Log) -> "Placed":
+    """The launcher imports it once for all ranks, which are forked from it."""
+    from server.memory.device import usable_torch
+
+    with log.phase("import torch"):
+        log.obtain(*usable_torch())
+    return placed
+
+
+def prove(placed: "Placed", log: Log, life: Life, council: "Council | None" = None) -> "Pooled":
+    """The phases with torch. `council`: the other ranks, where there are several."""
     from server import loading, serve
 
-    life.open_port(options)
-    with log.phase("device"):
-        placed = serve.place(admitted, options, log)
     with loading.read_ahead(placed) as ahead:
         with log.phase("torch"):
             opened = serve.open_device(placed, log)
         life.meet(opened.placed.facts)
+        if council is not None:
+            with log.phase("ranks"):
+                opened = serve.join(opened, council, log)
         with log.phase("load"):
             loaded = loading.load(opened, ahead, log)
     with log.phase("profile", announce=True):
@@ -90,7 +120,7 @@ def boot(options: Options, log: Log, life: Life | None = None) -> object | None:
     with log.phase("self-test", announce=True):
         proven = serve.self_test(pooled, log)
     with log.phase("ledger", announce=True):
-        return serve.reconcile(proven, log)
+        return serve.reconcile(proven, log, council)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -104,75 +134,49 @@ def main(argv: Sequence[str] | None = None) -> int:
         return ExitCode.OK
     log = outputs.open_log(Report(settings=dict(parsed.settings)), telling)
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
+    run = Run(log, telling, parsed.options)
+    ranks = parsed.options.tensor_parallel_size if parsed.options else 1
+    if ranks > 1 or "WORLD_SIZE" in os.environ:
+        from server.launch import as_rank  # few boots are by several ranks
+
+        run = as_rank(run, parsed.outcome)
     log.tell(parsed.outcome)
-    if parsed.options is None:
-        return finish(log, telling)
-    return _boot_and_hold(parsed.options, log, telling)
+    options = parsed.options
+    if options is None:
+        return _tell(run)
+
+    def work(life: Life) -> object | None:
+        log.console.line(render_settings(log.report, log.console.style))
+        return boot(options, log, life, run.seat, run.council)
+
+    return _boot_and_hold(run, work)
 
 
-def finish(log: Log, telling: cli.Telling) -> int:
-    """Print the verdict, write the reports; returns the exit code. A bug in that is told too."""
-    log.current = "verdict"
-    try:
-        _tell_verdict(log, telling)
-    except Exception as error:
-        bug, console = _our_bug(error, log), Console(sys.stderr, Style())
-        log.report.add(bug)
-        console.finding(bug.findings[0])
-        console.line(render_verdict(log.report, console.style))
-        with suppress(Exception):  # what was written before has another exit code
-            outputs.write_files(log, telling)
-    return log.report.exit_code
-
-
-def _tell_verdict(log: Log, telling: cli.Telling) -> None:
-    report, console = log.report, log.console
-    report.elapsed_s = log.elapsed_s()
-    outputs.write_files(log, telling)
-    log.output.verdict(report)
-    if telling.output_format != "text" and log.output.console.lost is not None:
-        console = Console(sys.stderr, console.style)
-        report.add(outputs.unwritable(Path("standard output"), log.output.console.lost))
-        console.finding(report.findings[-1])
-    if report.plan is not None:
-        from server.render.plan import render_plan
-
-        console.line(render_plan(report.plan, console.style))
-    elif report.memory is not None:
-        from server.render.ledger import render_memory
-
-        console.line(render_memory(report.memory, console.style))
-    if not report.refused:
-        console.line(render_summary(report, console.style))
-    console.line(render_ignored(report, console.style))
-    console.line(render_candidates(report, console.style))
-    console.line(render_verdict(report, console.style))
-    if problem := leave_message(report, telling.termination_log):
-        console.line(f"the termination message cannot be written: {visible(problem)}")
-
-
-def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
-    held: object | None = None
-    life = Life(log, os.environ)
+def _boot_and_hold(run: Run, work: Work) -> int:
+    log, held = run.log, None
+    life = Life(log, os.environ if run.seat.speaks else {})
 
     def overdue(number: int) -> int:
-        log.tell(_interrupted(Interrupted(number), log))
-        code = finish(log, telling)
+        log.tell(interrupted(number, log))
+        code = _tell(run)
         life.end(render_verdict(log.report, Style()))
         return code
 
     interrupts = Interrupts(overdue)
     try:
         interrupts.listen()
-        held = _boot_or_tell(options, log, life)
+        held = _work_or_tell(run, work, life)
         interrupts.defer()
-    except Interrupted as interrupted:
+    except Interrupted as signalled:
         interrupts.defer()
-        log.tell(_interrupted(interrupted, log))
+        log.tell(interrupted(signalled.number, log))
     # From here on a signal waits: the verdict is told whole, and the hold takes what came.
-    code = finish(log, telling)
+    if run.seat.launches and held is not None:
+        code = _lead_ranks(run, interrupts, held)
+    else:
+        code = _tell(run)
     ends = render_verdict(log.report, Style())
-    if held is not None and code == ExitCode.OK and not options.exit_after_boot:
+    if held is not None and code == ExitCode.OK and run.holds and not run.seat.launches:
         life.ready()
         log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
         name = signal.Signals(interrupts.wait()).name
@@ -182,32 +186,47 @@ def _boot_and_hold(options: Options, log: Log, telling: cli.Telling) -> int:
     return code
 
 
-def _boot_or_tell(options: Options, log: Log, life: Life) -> object | None:
+def _tell(run: Run) -> int:
+    """Tell the verdict; or end with the one that another rank tells."""
+    if run.council is None:
+        return finish(run.log, run.telling)
+    return run.council.end(run.log, lambda: finish(run.log, run.telling))
+
+
+def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
+    """Start the ranks, each of which goes on from here, and end as they do."""
+    from server import launch, serve
+
+    if not isinstance(held, serve.Placed):
+        raise TypeError("there is nothing to give to the ranks")
+    placed = held
+
+    def go_on(own: Run) -> int:
+        def work(life: Life) -> object:
+            if own.seat.speaks:
+                life.open_port(placed.options)
+            return prove(serve.seated(placed, own.seat, own.log), own.log, life, own.council)
+
+        return _boot_and_hold(own, work)
+
+    log = run.log
+    ended = launch.lead(run, interrupts, go_on)
+    if ended.code is not None:
+        return ended.code
+    if ended.lost is None:
+        log.tell(interrupted(interrupts.number or signal.SIGTERM, log))
+    else:
+        log.tell(outcome_of("SD609", [ended.lost]))
+    return finish(log, run.telling)
+
+
+def _work_or_tell(run: Run, work: Work, life: Life) -> object | None:
     """What the boot holds; None after a refusal or a bug of ours, which are told."""
     try:
-        log.console.line(render_settings(log.report, log.console.style))
-        return boot(options, log, life)
+        return work(life)
     except Refused:
         pass
-    except Exception as error:  # a bug of ours: told in one line, the rest saved
-        log.tell(_our_bug(error, log))
+    except Exception as error:  # a bug of ours, or of several ranks the end of another one
+        if run.council is None or not run.council.explains(error, run.log):
+            run.log.tell(our_bug(error, run.log))
     return None
-
-
-def _interrupted(interrupted: Interrupted, log: Log) -> Outcome:
-    log.report.ended_by_signal = interrupted.number
-    message = f"{interrupted} arrived in phase {log.current}"
-    return outcome_of("SD606", [finding("SD606", message)])
-
-
-def _our_bug(error: Exception, log: Log) -> Outcome:
-    message = f"{type(error).__name__} in phase {log.current}: {error}"
-    import traceback  # for this one path
-
-    trace = redacted("".join(traceback.format_exception(error)))
-    path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-    problem = write_report(path, trace)
-    where = f"the traceback is in {path}" if problem is None else f"no traceback saved: {problem}"
-    return outcome_of("SD608", [finding("SD608", message, fix=f"report this; {where}")])

@@ -29,6 +29,7 @@ GOOD = [
     ("--spec-method", "DFLASH", "dflash"),
     ("--spec-method", "draft_model", "draft-model"),
     ("--num-speculative-tokens", "15", 15),
+    ("--tensor-parallel-size", "2", 2),
     ("--weights", "private", "private"),
     ("--weights", "mapped", "mapped"),
     ("--dtype", "bfloat16", "bfloat16"),
@@ -209,7 +210,7 @@ def test_a_fraction_is_shown_exactly(value: Fraction, text: str) -> None:
 def test_passing_rules_are_checks_of_the_report() -> None:
     checks = parse(["--target", "T"], {}).outcome.checks
     assert {check.rule for check in checks} == {
-        "SD604", "SD701", "SD703", "SD704", "SD705", "SD706", "SD708",
+        "SD604", "SD701", "SD703", "SD704", "SD705", "SD706", "SD708", "SD709",
     }  # fmt: skip
     assert {check.status for check in checks} == {"pass"}
 

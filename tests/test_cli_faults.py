@@ -18,6 +18,7 @@ BAD = {
     "--revision": [""],
     "--spec-method": ["", "n gram", "dflash "],
     "--num-speculative-tokens": ["", "0", "-1", "1.0", "seven"],
+    "--tensor-parallel-size": ["", "0", "2.0", "two"],
     "--weights": ["", "mmap", "Mapped"],
     "--dtype": ["", "fp8", "int8", "BFLOAT16"],
     "--device": ["", "gpu", "cuda:", "cuda:01", "cuda:-1", "mps", "0"],
@@ -148,8 +149,7 @@ def test_a_flag_of_another_engine_is_explained_not_taken(name: str) -> None:
         ("--free_gpu_memory_fraction=0.9", ("free after loading", "--gpu-memory-utilization")),
         ("--speculative-algorithm=EAGLE3", ("SGLang", "--spec-method")),
         ("--speculative-config={}", ("JSON", "--draft")),
-        ("-tp=2", ("one device", "--device")),
-        ("--tp_size=2", ("one device", "--device")),
+        ("--pipeline_parallel_size=2", ("whole layers", "--tensor-parallel-size")),
         ("--trust-remote-code", ("never", "leave it out")),
         ("--quantization=fp8", ("quantised", "bfloat16")),
     ],
@@ -167,8 +167,8 @@ def test_a_positional_argument_is_hinted_at_target() -> None:
 
 
 def test_what_follows_a_foreign_switch_is_not_its_value() -> None:
-    found = faults("--target", "T", "--trust-remote-code", "X", "--tp-size", "2")
-    assert [f.message.split()[0] for f in found] == ["--trust-remote-code", "X", "--tp-size"]
+    found = faults("--target", "T", "--trust-remote-code", "X", "--port", "2")
+    assert [f.message.split()[0] for f in found] == ["--trust-remote-code", "X", "--port"]
 
 
 def test_the_value_of_an_unknown_flag_is_not_told_twice() -> None:

@@ -22,7 +22,7 @@ COMPLAINTS = [
         re.M,
     )
 ]
-NOT_OURS = {"--rounds", "--runs"}
+NOT_OURS = {"--rounds", "--runs", "--nproc-per-node"}
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: path.name)

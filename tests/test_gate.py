@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from server import gate, startup
+from server import gate
 from server.config.families import known_families
 from server.findings import ExitCode
 from server.log import Refused
@@ -76,7 +76,7 @@ def test_the_refusal_is_printed_before_the_target_is_looked_for(
     monkeypatch.setattr("server.pairing.find_checkpoint", explode)
     with pytest.raises(OSError, match="gone"):
         startup.boot(make_options("nowhere", "sample:dspine"), log)
-    log.tell(startup._our_bug(OSError("gone"), log))
+    log.tell(our_bug(OSError("gone"), log))
     assert log.report.exit_code == ExitCode.CONFIG
 
 

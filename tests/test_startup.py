@@ -46,7 +46,7 @@ def test_a_bug_is_one_line_and_its_traceback_is_saved(
 @pytest.mark.parametrize(
     ("renderer", "form", "written"),
     [
-        ("server.startup.render_summary", "text", True),
+        ("server.telling.render_summary", "text", True),
         ("server.render.lines.render_verdict", "github", True),
         ("server.render.json.report_json", "json", False),
     ],

@@ -66,13 +66,18 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where facts are read. `nvml` stands in for the pynvml module; it has `nvml_limit_s`."""
+    """Where facts are read. `nvml` stands in for the pynvml module; it has
+    `nvml_limit_s`.
+
+    `sharers`: ranks of one model that have the host's memory together.
+    """
 
     proc: Path = PROC
     cgroup: Path = CGROUP
     dev: Path = Path("/dev")
     nvml: Any = None
     nvml_limit_s: float = LIMIT_S
+    sharers: int = 1
 
     def has_gpu_node(self) -> bool:
         """True when the kernel offers a GPU of any kind that torch could use."""
@@ -108,7 +113,7 @@ def find_device(
 
 def host_facts(machine: Machine, reason: str) -> DeviceFacts:
     """Host memory as a device."""
-    host = read_host(machine.proc, machine.cgroup)
+    host = read_host(machine.proc, machine.cgroup, sharers=machine.sharers)
     return DeviceFacts(
         kind=DeviceKind.CPU,
         name="host memory",

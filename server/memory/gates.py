@@ -16,7 +16,6 @@ from server.memory.need import Need
 from server.memory.planner import Plan, PlanRequest, Shortfall, longest_tokens, plan
 from server.memory.refusal import Case, refuse, too_busy
 from server.memory.shape import RunShape
-from server.memory.shard import judge_ranks
 from server.memory.suggest import busy
 from server.memory.units import bytes_text, fraction_text
 from server.options import Options
@@ -30,12 +29,14 @@ class Measured:
     """What was measured before the pool is sized.
 
     `runtime_bytes`: what this process holds besides weights; `free_bytes`: free now, with the
-    weights loaded. The activation contains the verify step's logits.
+    weights loaded. The activation contains the verify step's logits. `ranks`: where there are
+    several, what `measured_rank` made of each one's figures, in order of rank.
     """
 
     runtime_bytes: int
     activation_bytes: int
     free_bytes: int
+    ranks: tuple[Rank, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,8 @@ def gate_a(
     Runs again once CUDA tells its own total; where no total is known, the fit is skipped.
     """
     expected = expected or Expected()
-    heads = need.num_attention_heads, need.layout.target.num_kv_heads, need.ranks
-    outcome = outcome_of("SD505", judge_ranks(*heads))
-    if outcome.refused:
-        reason = f"waits on {outcome.findings[0].rule}"
-        return GateResult(None, None, outcome + _skip_fit(reason))
     if facts.total_bytes is None:
-        reason = "the device's memory is not known yet"
-        return GateResult(None, None, outcome + _skip_fit(reason))
+        return GateResult(None, None, _skip_fit("the device's memory is not known yet"))
     charges = Charges(
         target_weights_bytes=need.weights.target_bytes,
         draft_weights_bytes=need.weights.draft_bytes,
@@ -82,30 +77,41 @@ def gate_a(
         margin_bytes=options.memory_margin_bytes,
     )
     ceiling = None if facts.free_bytes is None else facts.free_bytes + facts.own_bytes
-    rank = Rank(facts.total_bytes, charges, ceiling)
-    request = plan_request(need, options, rank, expected.max_num_seqs)
-    result = _fits(Case(facts, need, options, measured=False), request, outcome)
+    ranks = (Rank(facts.total_bytes, charges, ceiling),)
+    request = plan_request(need, options, ranks, expected.max_num_seqs)
+    result = _fits(Case(facts, need, options, measured=False), request)
     return replace(result, longest_tokens=longest_tokens(request, need.limit_tokens))
 
 
-def _fits(case: Case, request: PlanRequest, before: Outcome) -> GateResult:
+def _fits(case: Case, request: PlanRequest) -> GateResult:
     """What can never fit is told before what does not fit just now."""
     roomy = tuple(replace(rank, ceiling_bytes=None) for rank in request.ranks)
     never = plan(replace(request, ranks=roomy))
     if isinstance(never, Shortfall):
-        return _refused(case, never, request.ranks, before)
+        return _refused(case, never, request.ranks)
     found = plan(request)
     if isinstance(found, Shortfall):
-        return _refused(case, found, request.ranks, before)
+        return _refused(case, found, request.ranks)
     if case.facts.exact and busy(request):
-        return _refusal(case, too_busy(case, request, 0), found, before)
-    return GateResult(found, memory_facts(case, found), before + outcome_by_rule(_FIT_RULES))
+        return _refusal(case, too_busy(case, request, 0), found)
+    return GateResult(found, memory_facts(case, found), outcome_by_rule(_FIT_RULES))
 
 
 def gate_b(
     facts: DeviceFacts, need: Need, options: Options, shape: RunShape, measured: Measured
 ) -> GateResult:
     """Size the pool from measured numbers, or refuse with the same ledger."""
+    ranks = measured.ranks or (measured_rank(facts, need, options, measured),)
+    found = plan(plan_request(need, options, ranks, shape.max_num_seqs))
+    case = Case(facts, need, options)
+    if isinstance(found, Shortfall):
+        return _refused(case, found, ranks)
+    idle = outcome_of("SD511", _idle(found, shape))
+    return GateResult(found, memory_facts(case, found), outcome_by_rule(_FIT_RULES) + idle)
+
+
+def measured_rank(facts: DeviceFacts, need: Need, options: Options, measured: Measured) -> Rank:
+    """The integers of this rank, as measured."""
     charges = Charges(
         runtime_bytes=measured.runtime_bytes,
         target_weights_bytes=need.weights.target_bytes,
@@ -114,21 +120,17 @@ def gate_b(
         margin_bytes=options.memory_margin_bytes,
     )
     ceiling = measured.free_bytes + charges.resident_bytes
-    rank = Rank(facts.total_bytes or 0, charges, ceiling)
-    found = plan(plan_request(need, options, rank, shape.max_num_seqs))
-    case = Case(facts, need, options)
-    if isinstance(found, Shortfall):
-        return _refused(case, found, (rank,), Outcome())
-    idle = outcome_of("SD511", _idle(found, shape))
-    return GateResult(found, memory_facts(case, found), outcome_by_rule(_FIT_RULES) + idle)
+    return Rank(facts.total_bytes or 0, charges, ceiling)
 
 
-def plan_request(need: Need, options: Options, rank: Rank, max_num_seqs: int | None) -> PlanRequest:
+def plan_request(
+    need: Need, options: Options, ranks: tuple[Rank, ...], max_num_seqs: int | None
+) -> PlanRequest:
     """The request that these settings make; without a length, the model's own limit is served."""
     return PlanRequest(
         layout=need.layout,
         utilization=options.gpu_memory_utilization,
-        ranks=(rank,) * need.ranks,
+        ranks=ranks,
         max_model_len=options.max_model_len or need.limit_tokens,
         fit_length=options.auto_max_model_len,
         max_num_seqs=max_num_seqs,
@@ -150,16 +152,15 @@ def memory_facts(case: Case, found: Plan | Shortfall) -> MemoryFacts:
     )
 
 
-def _refused(
-    case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...], before: Outcome
-) -> GateResult:
-    return _refusal(case, refuse(case, shortfall, ranks), shortfall, before)
+def _refused(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> GateResult:
+    return _refusal(case, refuse(case, shortfall, ranks), shortfall)
 
 
-def _refusal(case: Case, refusal: Finding, found: Plan | Shortfall, before: Outcome) -> GateResult:
+def _refusal(case: Case, refusal: Finding, found: Plan | Shortfall) -> GateResult:
     skip = dict.fromkeys(_FIT_RULES, f"waits on {refusal.rule}")
-    outcome = before + outcome_by_rule(_FIT_RULES, (refusal,), skip)
-    return GateResult(None, memory_facts(case, found), outcome)
+    return GateResult(
+        None, memory_facts(case, found), outcome_by_rule(_FIT_RULES, (refusal,), skip)
+    )
 
 
 def _idle(found: Plan, shape: RunShape) -> Iterator[Finding]:

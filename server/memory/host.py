@@ -26,25 +26,30 @@ class HostMemory:
     notes: tuple[str, ...] = ()
 
 
-def read_host(proc: Path = PROC, cgroup: Path = CGROUP, kept_bytes: int = 0) -> HostMemory:
+def read_host(
+    proc: Path = PROC, cgroup: Path = CGROUP, kept_bytes: int = 0, sharers: int = 1
+) -> HostMemory:
     """The smallest of all bounds: the machine, the control groups, the process's limits.
 
     "Available" is used rather than "free": the page cache, which reading the weights fills, can
     be had back (vllm-project/vllm issue 35920). Swap is not counted.
     `kept_bytes` of it cannot: files that this process maps. Its own limits count those by
-    themselves or not at all.
+    themselves or not at all. Of what is not its own, this process has one of `sharers` equal parts.
     """
     machine = _machine(proc)
     shared, own = (machine, *cgroup_bounds(proc, cgroup)), process_limits(proc)
     bounds = (*shared, *own)
-    total = min(bound.limit_bytes for bound in bounds)
-    left = max(0, min(bound.available_bytes for bound in shared) - kept_bytes)
+    part = min(bound.limit_bytes for bound in shared) // sharers
+    total = min([part, *(bound.limit_bytes for bound in own)])
+    left = max(0, min(bound.available_bytes for bound in shared) - kept_bytes) // sharers
     available = min([left, *(bound.available_bytes for bound in own)])
     notes = tuple(
         f"{bound.source} limits host memory to {bytes_text(bound.limit_bytes)}"
         for bound in bounds[1:]
         if bound.limit_bytes < machine.limit_bytes
     )
+    if sharers > 1:
+        notes += (f"{sharers} ranks share this host: its memory is divided by {sharers}",)
     return HostMemory(total, available, tuple(dict.fromkeys(notes)))
 
 

@@ -4,7 +4,7 @@ import ctypes
 import gc
 import resource
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeGuard
 
@@ -93,6 +93,9 @@ class HostSource:
         self.facts = facts
         self._machine = machine
         self.torch_device = torch.device("cpu")
+        # Where ranks share the host, each looks at the same moment: until all have looked, none
+        # takes what the others count as free.
+        self.meet: Callable[[], None] = _nobody
         self._files_before_bytes: int | None = None
 
     def count_files(self) -> None:
@@ -105,7 +108,9 @@ class HostSource:
     def free_bytes(self) -> int:
         """What is available now under every bound."""
         machine = self._machine
-        return read_host(machine.proc, machine.cgroup, self._mapped_bytes()).available_bytes
+        kept_bytes = self._mapped_bytes()
+        host = read_host(machine.proc, machine.cgroup, kept_bytes, machine.sharers)
+        return host.available_bytes
 
     def used_by_us_bytes(self) -> int:
         """Anonymous and shared resident pages of this process, and weights that are mapped."""
@@ -134,6 +139,7 @@ class HostSource:
         """Collect garbage, and have the C library return what it keeps for later."""
         gc.collect()
         _trim()
+        self.meet()
 
     @contextmanager
     def guard(self) -> Iterator[None]:
@@ -142,7 +148,9 @@ class HostSource:
         The process's own limit on private pages has it say no instead.
         """
         soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        self.meet()
         bounds = [data_bytes(self._machine.proc) + self.free_bytes()]
+        self.meet()
         bounds += [bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY]
         bound = min(bounds)
         resource.setrlimit(resource.RLIMIT_DATA, (bound if bound < 2**63 else soft, hard))
@@ -168,6 +176,10 @@ class HostSource:
         grown = high_water_bytes(self._machine.proc) - start_bytes
         if marked and grown > counter.peak_bytes + RESIDENT_NOISE_BYTES:
             found.views["resident pages"] = grown
+
+
+def _nobody() -> None:
+    """No other rank is there to be met."""
 
 
 def is_strided(value: object) -> TypeGuard[torch.Tensor]:

@@ -18,7 +18,7 @@ class WeightBytes:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A pair as the memory gates see it. `ranks`: tensor-parallel size, 1 in this server.
+    """A pair as the memory gates see it: what one rank keeps of it.
 
     `limit_tokens` is the longest request that the positions of both models allow.
     """
@@ -26,8 +26,6 @@ class Need:
     layout: KvLayout
     weights: WeightBytes
     limit_tokens: int
-    num_attention_heads: int
-    ranks: int = 1
 
 
 def need_of(
@@ -45,5 +43,4 @@ def need_of(
         layout=kv_layout(target, draft, DTYPE_BYTES[dtype], block_tokens),
         weights=weights,
         limit_tokens=served_length(draft, target),
-        num_attention_heads=target.num_attention_heads,
     )

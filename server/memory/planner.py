@@ -56,6 +56,11 @@ class Plan:
         rank = self.request.ranks[self.limiting_rank]
         return limit_bytes(self.request.utilization, rank.total_bytes)
 
+    def ledger_of(self, rank: int) -> tuple[LedgerLine, ...]:
+        """The ledger of any rank: its own charges, and the pool that all have."""
+        pool = next(line for line in self.ledger if line.line == KV_POOL)
+        return ledger(self.request.ranks[rank], self.request.utilization, pool)
+
     @property
     def pool_bytes(self) -> int:
         """Bytes of the pool on each rank, both caches."""

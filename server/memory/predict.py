@@ -14,6 +14,7 @@ stays after a first step (cuBLAS' workspace, 8 to 32 MiB), which a boot counts a
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import torch
@@ -27,6 +28,8 @@ from server.memory.profile import Models, PhasePeak, Workload, run_once
 from server.memory.shapes import ATTENTION, RULES
 from server.memory.source import Peak, Taken
 from server.model.build import build_drafter, build_target, materialise
+from server.model.parallel import Group
+from server.weights.parts import WHOLE, Share
 
 VIEW = "predicted storages"
 
@@ -111,25 +114,40 @@ class MetaSource:
         found.views[VIEW] = counter.peak_bytes
 
 
+class Pretended(Group):
+    """A rank whose others need not be there: it takes their part of each result for its own."""
+
+    def _add_up(self, values: Tensor) -> None:
+        """The sum has the size of each of its terms."""
+
+    def _exchange(self, parts: list[Tensor], own: Tensor) -> None:
+        """There is room for every part, and nothing in it."""
+
+
 Config = TypeVar("Config", bound=Backbone)
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both models, and which part of them one rank computes."""
+
+    target: TargetConfig
+    draft: BlockDraft | None
+    share: Share = WHOLE
+
+
 def predict(
-    facts: DeviceFacts,
-    pair: tuple[TargetConfig, BlockDraft | None],
-    work: Workload,
-    dtype: str,
-    layers: int = LAYERS,
+    facts: DeviceFacts, pair: Pair, work: Workload, dtype: str, layers: int = LAYERS
 ) -> tuple[tuple[PhasePeak, ...] | None, Outcome]:
     """The peak of every phase of `work` on a device such as `facts` names, in bytes.
 
     None comes with SD504: the step cannot fit. `layers` is how many of each model are run.
     """
-    target, draft = pair
-    models = Models(
-        build_target(_shallow(target, layers)),
-        None if draft is None else build_drafter(_shallow(draft, layers), target.hidden_size),
-    )
+    target, draft, group = pair.target, pair.draft, Pretended(pair.share, torch.device("meta"))
+    drafter = None
+    if draft is not None:
+        drafter = build_drafter(_shallow(draft, layers), target.hidden_size, group)
+    models = Models(build_target(_shallow(target, layers), group), drafter)
     source = MetaSource(facts)
     for module in (models.target, models.drafter):
         if module is not None:

@@ -99,7 +99,9 @@ def profile(
         return None, outcome_of("SD504", (refusal,))
     try:
         found, moved_bytes = _attempt(source, models, work)
-        if abs(moved_bytes) > max(margin_bytes, source.noise_bytes):
+        most_bytes = max(margin_bytes, source.noise_bytes)
+        # All ranks measure again, or none: their steps are one.
+        if models.target.group.any(abs(moved_bytes) > most_bytes):
             moved.append(_moved(moved_bytes))
             found, _ = _attempt(source, models, work)
     except StepOutOfMemory as error:

@@ -7,19 +7,22 @@ from torch import Tensor, nn
 
 from server.config.records import BlockDraft, TargetConfig
 from server.model.dflash import BlockDrafter
+from server.model.parallel import ONE_RANK, Group
 from server.model.qwen3 import Qwen3Target
 
 
-def build_target(config: TargetConfig) -> Qwen3Target:
-    """The target on the meta device: names and shapes, no memory."""
+def build_target(config: TargetConfig, group: Group = ONE_RANK) -> Qwen3Target:
+    """This rank's part of the target on the meta device: names and shapes, no memory."""
     with torch.device("meta"):
-        return Qwen3Target(config)
+        return Qwen3Target(config, group)
 
 
-def build_drafter(draft: BlockDraft, target_hidden_size: int) -> BlockDrafter:
-    """The drafter on the meta device: names and shapes, no memory."""
+def build_drafter(
+    draft: BlockDraft, target_hidden_size: int, group: Group = ONE_RANK
+) -> BlockDrafter:
+    """This rank's part of the drafter on the meta device: names and shapes, no memory."""
     with torch.device("meta"):
-        return BlockDrafter(draft, target_hidden_size)
+        return BlockDrafter(draft, target_hidden_size, group)
 
 
 def materialise(module: nn.Module, device: torch.device, dtype: torch.dtype) -> None:

@@ -15,24 +15,26 @@ from torch import Tensor, nn
 from server.config.records import AnchorLayout, BlockDraft
 from server.model.attention import PagedContext
 from server.model.kv import Span
-from server.model.layers import DecoderLayers, KvContext, Matrix, RmsNorm, Rotation
+from server.model.layers import DecoderLayers, KvContext, RmsNorm, Rotation, SplitRows
 from server.model.markov import MarkovHead
+from server.model.parallel import Group
 
 
 class BlockDrafter(nn.Module):
     """A block drafter. Embedding and head are the target's; parameter names the checkpoint's."""
 
-    def __init__(self, draft: BlockDraft, target_hidden_size: int) -> None:
+    def __init__(self, draft: BlockDraft, target_hidden_size: int, group: Group) -> None:
         """Take the weights on the current default device; they are not initialised."""
         super().__init__()
         self.config = draft
-        self.fc = Matrix(draft.hidden_size, len(draft.target_layer_ids) * target_hidden_size)
+        columns = len(draft.target_layer_ids) * target_hidden_size
+        self.fc = SplitRows(draft.hidden_size, columns, group)
         self.hidden_norm = RmsNorm(draft.hidden_size, draft.rms_norm_eps)
-        self.layers = DecoderLayers(draft)
+        self.layers = DecoderLayers(draft, group)
         self.norm = RmsNorm(draft.hidden_size, draft.rms_norm_eps)
         self.markov_head: MarkovHead | None = None
         if draft.markov_rank:
-            self.markov_head = MarkovHead(draft.vocab_size, draft.markov_rank)
+            self.markov_head = MarkovHead(draft.vocab_size, draft.markov_rank, group)
 
     def context(self, features: Tensor) -> Tensor:
         """Target features `[rows, captured * target hidden]` to context rows `[rows, hidden]`."""

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from server.config.records import Backbone
+from server.model.parallel import Group
+from server.weights.parts import part_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,28 @@ class Matrix(nn.Module):
     def lookup(self, tokens: Tensor) -> Tensor:
         """The rows of the table at `tokens`: `[...]` int64 to `[..., in]`."""
         return functional.embedding(tokens, self.weight)
+
+
+class SplitRows(Matrix):
+    """A weight `[out, in]` of which each rank holds a part of the rows; its output is whole."""
+
+    def __init__(self, rows: int, columns: int, group: Group) -> None:
+        """Take this rank's rows of all `rows`; they are not initialised."""
+        self.rows = group.share.of(rows)
+        super().__init__(len(self.rows), columns)
+        self.all_rows, self.group = rows, group
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """`[..., in]` to `[..., out]`."""
+        return self.group.gather(super().forward(hidden), self.all_rows)
+
+    def lookup(self, tokens: Tensor) -> Tensor:
+        """The rows of the whole table at `tokens`: `[...]` int64 to `[..., in]`."""
+        if len(self.rows) == self.all_rows:
+            return super().lookup(tokens)
+        own = (tokens >= self.rows.start) & (tokens < self.rows.stop)
+        found = super().lookup(torch.where(own, tokens - self.rows.start, 0))
+        return self.group.sum(torch.where(own[..., None], found, 0))
 
 
 class RmsNorm(nn.Module):
@@ -135,9 +159,10 @@ class Mlp(nn.Module):
 class DecoderLayer(nn.Module):
     """One pre-norm layer; target and block draft share it and differ only in their KvContext."""
 
-    def __init__(self, config: Backbone) -> None:
-        """Take the layer's weights."""
+    def __init__(self, config: Backbone, group: Group) -> None:
+        """Take the layer's weights; `config` has the heads and columns of this rank."""
         super().__init__()
+        self.group = group
         self.input_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
         self.self_attn = SelfAttention(config)
         self.post_attention_layernorm = RmsNorm(config.hidden_size, config.rms_norm_eps)
@@ -149,17 +174,18 @@ class DecoderLayer(nn.Module):
         query = self.self_attn.query(normed, rotation)
         key, value = self.self_attn.key_value(normed, rotation)
         mixed = context.attend(index, query, key, value)
-        hidden = hidden + self.self_attn.o_proj(mixed.flatten(1))
+        hidden = hidden + self.group.sum(self.self_attn.o_proj(mixed.flatten(1)))
         feed: Tensor = self.mlp(self.post_attention_layernorm(hidden))
-        return hidden + feed
+        return hidden + self.group.sum(feed)
 
 
 class DecoderLayers(nn.ModuleList):
     """The layers of one model, named `layers.{i}` in its checkpoint."""
 
-    def __init__(self, config: Backbone) -> None:
-        """Take the weights of all layers."""
-        super().__init__(DecoderLayer(config) for _ in range(config.num_hidden_layers))
+    def __init__(self, config: Backbone, group: Group) -> None:
+        """Take this rank's part of the weights of all layers."""
+        own = part_config(config, group.share)
+        super().__init__(DecoderLayer(own, group) for _ in range(config.num_hidden_layers))
 
     def numbered(self) -> Iterator[tuple[int, DecoderLayer]]:
         """Each layer with its number."""

@@ -6,17 +6,18 @@ Arithmetic as in deepseek-ai/DeepSpec deepspec/modeling/dspark/qwen3/modeling.py
 import torch
 from torch import Tensor, nn
 
-from server.model.layers import Matrix
+from server.model.layers import SplitRows
+from server.model.parallel import ONE_RANK, Group
 
 
 class MarkovHead(nn.Module):
     """`markov_w1`, `markov_w2`, each `[vocab, rank]`: bias = w2 @ w1[previous token]."""
 
-    def __init__(self, vocab_size: int, rank: int) -> None:
+    def __init__(self, vocab_size: int, rank: int, group: Group = ONE_RANK) -> None:
         """Take both factors; they are not initialised."""
         super().__init__()
-        self.markov_w1 = Matrix(vocab_size, rank)
-        self.markov_w2 = Matrix(vocab_size, rank)
+        self.markov_w1 = SplitRows(vocab_size, rank, group)
+        self.markov_w2 = SplitRows(vocab_size, rank, group)
 
     def bias(self, previous: Tensor) -> Tensor:
         """`[sequences]` token ids to `[sequences, vocab]`, to be added to the logits."""

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from server.config.records import TargetConfig
-from server.model.layers import DecoderLayers, KvContext, Matrix, RmsNorm, Rotation
+from server.model.layers import DecoderLayers, KvContext, RmsNorm, Rotation, SplitRows
+from server.model.parallel import Group
 
 # The id that stands for the embedding's output among captured layers
 # (deepseek-ai/DeepSpec deepspec/modeling/dspark/common.py).
@@ -46,25 +47,25 @@ class _Features:
 class DecoderStack(nn.Module):
     """Embedding, layers and final norm: what the checkpoint names `model.*`."""
 
-    def __init__(self, config: TargetConfig) -> None:
+    def __init__(self, config: TargetConfig, group: Group) -> None:
         """Take the weights; they are not initialised."""
         super().__init__()
-        self.embed_tokens = Matrix(config.vocab_size, config.hidden_size)
-        self.layers = DecoderLayers(config)
+        self.embed_tokens = SplitRows(config.vocab_size, config.hidden_size, group)
+        self.layers = DecoderLayers(config, group)
         self.norm = RmsNorm(config.hidden_size, config.rms_norm_eps)
 
 
 class Qwen3Target(nn.Module):
     """A Qwen3 target. Parameter names equal the checkpoint's; tied: there is no `lm_head`."""
 
-    def __init__(self, config: TargetConfig) -> None:
+    def __init__(self, config: TargetConfig, group: Group) -> None:
         """Take the weights on the current default device; they are not initialised."""
         super().__init__()
-        self.config = config
-        self.model = DecoderStack(config)
-        self.lm_head: Matrix | None = None
+        self.config, self.group = config, group
+        self.model = DecoderStack(config, group)
+        self.lm_head: SplitRows | None = None
         if not config.tie_word_embeddings:
-            self.lm_head = Matrix(config.vocab_size, config.hidden_size)
+            self.lm_head = SplitRows(config.vocab_size, config.hidden_size, group)
 
     @property
     def device(self) -> torch.device:

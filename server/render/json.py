@@ -7,7 +7,14 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.redact import redacted
-from server.report import DraftFacts, MemoryFacts, PlanFacts, Report, SettingFacts
+from server.report import (
+    DraftFacts,
+    LedgerLine,
+    MemoryFacts,
+    PlanFacts,
+    Report,
+    SettingFacts,
+)
 
 FORMAT_VERSION = "1.0"
 
@@ -94,11 +101,11 @@ def _location(place: Location) -> _Object:
 
 def _memory(memory: MemoryFacts) -> _Object:
     """The device, its ledger and the KV pool. Bytes are integers."""
-    lines = memory.ledger
     return {
         **memory._asdict(),
-        "ledger": [{**li._asdict(), "difference_bytes": li.difference_bytes} for li in lines],
+        "ledger": _ledger(memory.ledger),
         "kv": None if memory.kv is None else memory.kv._asdict(),
+        "ranks": [{**rank._asdict(), "ledger": _ledger(rank.ledger)} for rank in memory.ranks],
     }
 
 
@@ -106,6 +113,10 @@ def _plan(plan: PlanFacts) -> _Object:
     """One answer per device; each has the ledger of its own device."""
     answers = [{**one._asdict(), "memory": _memory(one.memory)} for one in plan.answers]
     return {**plan._asdict(), "answers": answers}
+
+
+def _ledger(lines: Sequence[LedgerLine]) -> list[JsonValue]:
+    return [{**line._asdict(), "difference_bytes": line.difference_bytes} for line in lines]
 
 
 def _plain(value: JsonValue, depth: int) -> JsonValue:

@@ -10,7 +10,7 @@ from string import ascii_uppercase
 from server.render.escape import visible
 from server.render.style import Style
 from server.render.text import count, wrap
-from server.report import KvFacts, LedgerLine, MemoryFacts
+from server.report import KvFacts, LedgerLine, MemoryFacts, RankFacts
 
 _UNITS = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SHADES = "\u2588\u2593\u2592\u2591"
@@ -30,6 +30,17 @@ def exact(size_bytes: int) -> str:
     """Bytes in full with the rounded size beside them."""
     rounded = size(size_bytes)
     return f"{size_bytes} B" if rounded.endswith(" B") else f"{size_bytes} B ({rounded})"
+
+
+def rank_table(ranks: Sequence[RankFacts]) -> str:
+    """The measured bytes of every rank, one row for each."""
+    lines = [line.line for line in ranks[0].ledger if line.measured_bytes is not None]
+    rows: list[tuple[str, ...]] = [("", "rank", "limit", *lines)]
+    for rank in ranks:
+        measured = {line.line: str(line.measured_bytes) for line in rank.ledger}
+        cells = (visible(measured.get(line, "-")) for line in lines)
+        rows.append(("", str(rank.rank), str(rank.limit_bytes), *cells))
+    return "\n".join(("  measured bytes by rank", _align(rows)))
 
 
 def key_of(index: int) -> str:
@@ -178,6 +189,7 @@ def render_memory(memory: MemoryFacts, style: Style) -> str:
         parts.append(ledger_table(memory))
         bar = ledger_bar(memory, style) if style.bar_width else ""
         parts += [_indented(f"{bar}\n{ledger_legend(memory, style)}")] if bar else []
+    parts += [rank_table(memory.ranks)] if memory.ranks else []
     parts += [_indented(kv_lines(memory.kv))] if memory.kv else []
     if memory.unexplained_bytes is not None:
         parts.append(f"  not explained   {exact(memory.unexplained_bytes)}")

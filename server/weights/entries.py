@@ -31,7 +31,10 @@ DTYPE_BITS: Mapping[str, int] = {
 
 
 class TensorEntry(NamedTuple):
-    """One tensor on disk. `dtype` is the format's name (BF16), `begin` an offset in the file."""
+    """One tensor on disk. `dtype` is the format's name (BF16), `begin` an offset in the file.
+
+    With `pitch_bytes` it is a range of columns of a larger one, whose rows begin so far apart.
+    """
 
     name: str
     dtype: str
@@ -39,11 +42,20 @@ class TensorEntry(NamedTuple):
     file: Path
     begin: int
     size_bytes: int
+    pitch_bytes: int = 0
 
     @property
     def numel(self) -> int:
         """How many elements the tensor has."""
         return prod(self.shape)
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the file."""
+        if not self.pitch_bytes:
+            return self.begin + self.size_bytes
+        rows = self.shape[0]
+        return self.begin + (rows - 1) * self.pitch_bytes + self.size_bytes // rows
 
 
 class Entries(NamedTuple):

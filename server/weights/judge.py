@@ -33,12 +33,16 @@ _SHAPES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class LoadPlan:
-    """What to read. `entries` are in (file, offset) order, all of one `dtype` (torch's name)."""
+    """What to read. `entries` are in (file, offset) order, all of one `dtype` (torch's name).
+
+    Where they are parts of tensors, `whole` are the tensors.
+    """
 
     role: str
     entries: tuple[TensorEntry, ...]
     shards: Mapping[Path, Shard]
     dtype: str
+    whole: tuple[TensorEntry, ...] = ()
 
     @property
     def numel(self) -> int:

@@ -53,10 +53,12 @@ def load_weights(
     tensors: Mapping[str, torch.Tensor],
     progress: Progress,
     filled: Container[int] = (),
+    sharers: int = 1,
 ) -> None:
     """Fill `tensors` (name to parameter, contiguous, on one device) as `plan` says.
 
     `filled` are the numbers of pieces whose bytes are in place already: they are only looked at.
+    `sharers` processes on this host load at once.
     Raises LoadError when a file changed since its header was read, is too short, cannot be
     read, is another file to the safetensors package, or holds what is not a finite number; the
     tensors are then filled in part.
@@ -80,7 +82,7 @@ def load_weights(
             seen = f"the safetensors package sees it otherwise: {said}"
             raise LoadError(seen, entry.file, entry.name)
         pieces = cut(plan, descriptors)
-        threads = min(thread_count(), _GPU_THREADS) if on_gpu else thread_count()
+        threads = min(thread_count(sharers), _GPU_THREADS) if on_gpu else thread_count(sharers)
         _run(Team(make_worker, pieces, told, threads))
         require_unchanged(plan, descriptors)
     if on_gpu:

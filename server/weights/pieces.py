@@ -106,8 +106,23 @@ def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:
 
     Raises LoadError when the storage fails or the file ends early.
     """
+    at = piece.at_bytes + skip_bytes
+    if not piece.entry.pitch_bytes:
+        _read(piece, memory, piece.entry.begin + at)
+        return
+    row_bytes = piece.entry.size_bytes // piece.entry.shape[0]
+    done = 0
+    while done < len(memory):
+        row, column_bytes = divmod(at + done, row_bytes)
+        size_bytes = min(row_bytes - column_bytes, len(memory) - done)
+        begin = piece.entry.begin + row * piece.entry.pitch_bytes + column_bytes
+        _read(piece, memory[done : done + size_bytes], begin)
+        done += size_bytes
+
+
+def _read(piece: Piece, memory: memoryview, begin: int) -> None:
+    """Fill `memory` from byte `begin` of the file on."""
     entry, done = piece.entry, 0
-    begin = entry.begin + piece.at_bytes + skip_bytes
     while done < len(memory):
         try:
             got = os.preadv(piece.descriptor, [memory[done:]], begin + done)
@@ -115,7 +130,6 @@ def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:
             where = f"cannot be read at byte {begin + done}: {error.strerror}"
             raise LoadError(where, entry.file, entry.name) from None
         if got == 0:
-            needed = entry.begin + entry.size_bytes
-            where = f"ended at byte {begin + done}, the tensor ends at byte {needed}"
+            where = f"ended at byte {begin + done}, the tensor ends at byte {entry.end}"
             raise LoadError(where, entry.file, entry.name)
         done += got

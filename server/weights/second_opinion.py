@@ -16,7 +16,7 @@ from server.weights.spelling import EXPORT_PREFIX
 
 def disagreements(plan: LoadPlan) -> Iterator[tuple[TensorEntry, str]]:
     """Planned tensors that the safetensors package sees otherwise, each with what it says."""
-    for path, entries in groupby(plan.entries, key=lambda entry: entry.file):
+    for path, entries in groupby(plan.whole or plan.entries, key=lambda entry: entry.file):
         yield from _compare(str(path), list(entries))
 
 

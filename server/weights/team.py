@@ -23,9 +23,12 @@ class Worker(Protocol):
         """Called once there are no more pieces, or after a fault."""
 
 
-def thread_count() -> int:
-    """Two threads, or as many as this process may use cores, up to eight."""
-    return max(2, min(MOST_THREADS, len(os.sched_getaffinity(0))))
+def thread_count(sharers: int = 1) -> int:
+    """Two threads, or as many as this process may use cores, up to eight.
+
+    `sharers` processes on this host do the same at once.
+    """
+    return max(2, min(MOST_THREADS, len(os.sched_getaffinity(0)) // sharers))
 
 
 class Team:

@@ -179,14 +179,6 @@ def test_without_a_total_the_fit_is_skipped_with_the_reason() -> None:
     assert reasons["SD501"] == "the device's memory is not known yet"
 
 
-def test_sd505_heads_that_do_not_divide_over_the_ranks() -> None:
-    need = make_need()
-    three = gate_a(make_facts(), replace(need, ranks=3), make_options())
-    assert errors(three.outcome) == ["SD505"]
-    two = gate_a(make_facts(), replace(need, ranks=2), make_options())
-    assert two.outcome.findings == ()
-
-
 def shape_of(seqs: int) -> RunShape:
     return RunShape(8192, seqs, 0, {})
 

@@ -162,3 +162,15 @@ def test_this_machine_has_memory_and_this_process_uses_some() -> None:
     assert 0 < found.available_bytes < found.total_bytes
     assert 0 < resident_bytes() <= resident_set_bytes() < found.total_bytes
     assert high_water_bytes() >= resident_set_bytes()
+
+
+def test_ranks_divide_what_is_shared_and_nothing_that_is_a_process_s_own(
+    host: FakeMachine,
+) -> None:
+    proc, cgroup = host.root / "proc", host.root / "cgroup"
+    found = read_host(proc, cgroup, sharers=4)
+    assert (found.total_bytes, found.available_bytes) == (250 * MIB, 200 * MIB)
+    assert found.notes == ("4 ranks share this host: its memory is divided by 4",)
+    host.limits("Max address space", str(240 * MIB))
+    assert read_host(proc, cgroup, sharers=4).total_bytes == 240 * MIB
+    assert read_host(proc, cgroup, kept_bytes=80 * MIB, sharers=4).available_bytes == 180 * MIB

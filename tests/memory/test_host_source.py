@@ -176,3 +176,12 @@ def test_files_that_hold_weights_are_ours_and_not_free(tmp_path: Path) -> None:
     assert (source.free_bytes(), source.used_by_us_bytes()) == (550 * MIB, 254 * MIB)
     mapped(90)  # libraries may be dropped; nothing is given back that was never taken
     assert (source.free_bytes(), source.used_by_us_bytes()) == (800 * MIB, 4 * MIB)
+
+
+def test_a_bound_is_measured_while_every_rank_stands_still() -> None:
+    source, events = make_source(), []
+    source.meet = lambda: events.append("met")
+    source.free_bytes = lambda: events.append("looked") or 2**40  # type: ignore[method-assign]
+    with source.guard():
+        events.append("ran")
+    assert events == ["met", "looked", "met", "ran"]

@@ -4,6 +4,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +12,20 @@ import torch
 
 from server.config.geometry import KvGeometry, kv_geometry
 from server.config.pair import Asked, judge_pair
+from server.config.records import TargetConfig
+from server.config.shard import judge_ranks, valid_ranks
 from server.config.tensors import ExpectedTensor
+from server.findings import Finding
 from server.memory.bill import Charges, Rank, limit_bytes
-from server.memory.kv_layout import KvLayout
+from server.memory.kv_layout import KvLayout, kv_layout
 from server.memory.planner import Cause, Plan, Shortfall, plan
 from server.memory.shape import resolve_shape
-from server.memory.shard import (
-    judge_ranks,
-    kv_heads_per_rank,
-    shard_geometry,
-    valid_ranks,
-)
 from server.memory.suggest import busy, calmer
 from server.model.kv import KvPool, PoolShape
+from server.weights.entries import TensorEntry
+from server.weights.judge import LoadPlan, resident_bytes
 from server.weights.layout import draft_layout, target_layout
+from server.weights.parts import Share, part_config, part_plan
 from tests.config.pairs import make_pair
 from tests.memory.make import (
     ALONE,
@@ -56,9 +57,10 @@ FULL = Charges(
 )
 
 
-def sharded(layout: KvLayout, ranks: int) -> KvLayout:
-    draft = shard_geometry(layout.draft, ranks) if layout.draft else None
-    return replace(layout, target=shard_geometry(layout.target, ranks), draft=draft)
+def sharded(ranks: int) -> KvLayout:
+    """The layout of the pair on the last of `ranks`."""
+    share = Share(ranks - 1, ranks)
+    return kv_layout(part_config(make_target(), share), part_config(make_draft(), share), 2, 16)
 
 
 def parts(layout: KvLayout) -> tuple[int, int]:
@@ -85,17 +87,17 @@ def pools(found: Plan) -> tuple[int, int, int]:
     return target, found.pool_bytes - target, found.granted_bytes - found.pool_bytes
 
 
-def rank_bytes(tensors: tuple[ExpectedTensor, ...], ranks: int) -> int:
-    """bf16 bytes of one rank: norms replicate, K and V as the heads do, the rest divides."""
-    heads = kv_heads_per_rank(8, ranks)
-    assert heads is not None
-    share = {"norm": Fraction(1), "k_proj": Fraction(heads, 8), "v_proj": Fraction(heads, 8)}
-    total = Fraction(0)
-    for tensor in tensors:
-        part = next((s for key, s in share.items() if key in tensor.name), Fraction(1, ranks))
-        total += part * prod(tensor.shape) * 2
-    assert total.denominator == 1
-    return total.numerator
+def rank_bytes(tensors: tuple[ExpectedTensor, ...], ranks: int) -> set[int]:
+    """bf16 bytes that each of `ranks` keeps of a target."""
+    file = Path("model.safetensors")
+    entries = [TensorEntry(t.name, "BF16", t.shape, file, 0, prod(t.shape) * 2) for t in tensors]
+    plan = LoadPlan("target", tuple(entries), {}, "bfloat16")
+    parts = (part_plan(plan, make_target(), Share(rank, ranks)) for rank in range(ranks))
+    return {resident_bytes(part) for part in parts}
+
+
+def refusals(target: TargetConfig, ranks: int) -> list[Finding]:
+    return list(judge_ranks("target", target, ranks))
 
 
 def loaded_bytes(tensors: tuple[ExpectedTensor, ...]) -> tuple[int, int]:
@@ -133,7 +135,7 @@ def refused_lengths() -> list[list[str]]:
 
 
 def four_ranks() -> tuple[int, int, int, int]:
-    layout = sharded(PAIR, 4)
+    layout = sharded(4)
     ranks = tuple(Rank(int(size * GIB)) for size in map(Fraction, ("10", "9.5", "10.2", "6")))
     found = make_plan(layout, 0, ranks=ranks)
     own = tuple(blocks(layout, rank.total_bytes) for rank in ranks)
@@ -168,18 +170,18 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("4 usable", make_plan(PAIR, 10 * GIB).kv.usable_tokens, 63_920),
     ("4 pools", pools(make_plan(PAIR, 10 * GIB)), (9_427_746_816, 1_309_409_280, 262_144)),
     ("5", [blocks(PAIR, n * GIB) for n in (4, 8, 40)], [1_598, 3_196, 15_984]),
-    ("6 parts", parts(sharded(PAIR, 2)), (73_728, 10_240)),
-    ("6 bytes", sharded(PAIR, 2).bytes_per_token, 83_968),
-    ("6 blocks", blocks(sharded(PAIR, 2), 10 * GIB), 7_992),
-    ("7 parts", parts(sharded(PAIR, 8)), (18_432, 2_560)),
-    ("7 bytes", sharded(PAIR, 8).bytes_per_token, 20_992),
-    ("7 blocks", blocks(sharded(PAIR, 8), 10 * GIB), 31_968),
-    ("8 bytes", sharded(PAIR, 16).bytes_per_token, 20_992),
-    ("8 blocks", blocks(sharded(PAIR, 16), 10 * GIB), 31_968),
+    ("6 parts", parts(sharded(2)), (73_728, 10_240)),
+    ("6 bytes", sharded(2).bytes_per_token, 83_968),
+    ("6 blocks", blocks(sharded(2), 10 * GIB), 7_992),
+    ("7 parts", parts(sharded(8)), (18_432, 2_560)),
+    ("7 bytes", sharded(8).bytes_per_token, 20_992),
+    ("7 blocks", blocks(sharded(8), 10 * GIB), 31_968),
+    ("8 bytes", sharded(16).bytes_per_token, 20_992),
+    ("8 blocks", blocks(sharded(16), 10 * GIB), 31_968),
     ("9 valid", valid_ranks(32, 8), (1, 2, 4, 8, 16, 32)),
-    ("9 refused", [len(list(judge_ranks(32, 8, tp))) for tp in (3, 5, 6)], [1, 1, 1]),
-    ("9 Qwen3-14B", [f.rule for f in judge_ranks(40, 8, 5)], ["SD505"]),
-    ("9 accepted", list(judge_ranks(32, 8, 16)), []),
+    ("9 refused", [len(refusals(make_target(), tp)) for tp in (3, 5, 6)], [1, 1, 1]),
+    ("9 Qwen3-14B", len(refusals(make_target(num_attention_heads=40), 5)), 1),
+    ("9 accepted", refusals(make_target(), 16), []),
     ("10 bytes", replace(PAIR, target=TARGET_FP8).bytes_per_token, 94_208),
     ("10 block", replace(PAIR, target=TARGET_FP8).block_bytes, 1_507_328),
     ("10 blocks", blocks(replace(PAIR, target=TARGET_FP8), 10 * GIB), 7_123),
@@ -200,9 +202,9 @@ CASES: tuple[tuple[str, object, object], ...] = (
     ("16 10 GiB", fitted(10 * GIB), (3_996, 40_944)),
     ("16 pool", PAIR.longest_tokens(3_996), 63_904),
     ("17", loaded_bytes(target_layout(make_target())), (8_190_735_360, 16_381_470_720)),
-    ("17 TP=2", rank_bytes(target_layout(make_target()), 2), 8_191_043_584),
-    ("17 TP=8", rank_bytes(target_layout(make_target()), 8), 2_048_223_232),
-    ("17 TP=16", rank_bytes(target_layout(make_target()), 16), 1_062_168_576),
+    ("17 TP=2", rank_bytes(target_layout(make_target()), 2), {8_191_043_584}),
+    ("17 TP=8", rank_bytes(target_layout(make_target()), 8), {2_048_223_232}),
+    ("17 TP=16", rank_bytes(target_layout(make_target()), 16), {1_062_168_576}),
     ("18", loaded_bytes(draft_layout(make_draft())), (1_048_626_432, 2_097_252_864)),
     (
         "19",
@@ -232,13 +234,13 @@ def test_numeric_case(actual: object, expected: object) -> None:
 
 
 def test_case_9_refusal_names_the_sizes_that_work() -> None:
-    (refusal,) = judge_ranks(32, 8, 3)
+    (refusal,) = refusals(make_target(), 3)
     assert "valid are 1, 2, 4, 8, 16, 32" in refusal.message
 
 
 def test_case_9_sharding_an_impossible_ratio_raises() -> None:
     with pytest.raises(ValueError, match="8 KV heads over 3 ranks"):
-        shard_geometry(TARGET_BF16, 3)
+        sharded(3)
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,10 @@ from server.memory import bill, kv_layout, planner, suggest
 from server.memory.bill import Charges, Rank
 from server.memory.kv_layout import KvLayout
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
-from server.memory.shard import kv_heads_per_rank, shard_geometry
 from server.memory.suggest import suggestions
 from server.model.kv import KvPool, PoolShape
 from server.report import LedgerLine
+from server.weights.parts import Share
 
 SIZES = st.integers(0, 2**36)
 geometries = st.builds(
@@ -121,15 +121,16 @@ def test_i4_the_longest_length_fits_and_one_token_more_does_not(
     assert isinstance(on_budget(layout, budget_bytes, longest + 1), Shortfall)
 
 
-@given(geometries, st.integers(1, 64))
-def test_i5_ranks_together_hold_at_least_the_whole(geometry: KvGeometry, count: int) -> None:
-    if kv_heads_per_rank(geometry.num_kv_heads, count) is None:
+@given(st.integers(1, 64), st.integers(1, 64))
+def test_i5_ranks_together_hold_at_least_the_whole(heads: int, ranks: int) -> None:
+    if heads % ranks and ranks % heads:
         with pytest.raises(ValueError, match="KV heads over"):
-            shard_geometry(geometry, count)
+            Share(0, ranks).kv_heads(heads)
         return
-    together = shard_geometry(geometry, count).bytes_per_token * count
-    assert together >= geometry.bytes_per_token
-    assert (together == geometry.bytes_per_token) == (count <= geometry.num_kv_heads)
+    kept = [head for rank in range(ranks) for head in Share(rank, ranks).kv_heads(heads)]
+    assert kept == sorted(kept)
+    assert set(kept) == set(range(heads))
+    assert (len(kept) == heads) == (ranks <= heads)
 
 
 @given(requests)

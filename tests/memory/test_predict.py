@@ -8,7 +8,7 @@ from server.memory import predict as module
 from server.memory.facts import DeviceKind, Machine, host_facts
 from server.memory.host_source import HostSource
 from server.memory.kv_layout import kv_layout
-from server.memory.predict import LAYERS, predict
+from server.memory.predict import Pair, LAYERS, predict
 from server.memory.profile import Models, Workload, run_once
 from server.memory.shapes import ATTENTION, RULES
 from server.model.steps import StepShape
@@ -52,7 +52,7 @@ def predicted(
     layers: int = LAYERS,
 ) -> dict[str, int]:
     name = str(dtype).removeprefix("torch.")
-    phases, _ = predict(make_facts(kind=kind), (TARGET, draft), work, name, layers)
+    phases, _ = predict(make_facts(kind=kind), Pair(TARGET, draft), work, name, layers)
     assert phases is not None
     return {phase.phase: phase.peak_bytes for phase in phases}
 
@@ -101,6 +101,6 @@ def test_cuda_makes_the_mask_of_a_long_context_anew() -> None:
 def test_sd504_a_step_whose_input_has_no_room_is_not_worked_out() -> None:
     rows = StepShape(2**30, 1, 1, 4096)
     work = make_work(None, rows, torch.float32)
-    found, outcome = predict(make_facts(), (TARGET, None), work, "float32")
+    found, outcome = predict(make_facts(), Pair(TARGET, None), work, "float32")
     assert found is None
     assert errors(outcome) == ["SD504"]

@@ -13,6 +13,7 @@ from server.model.decode import as_tokens, whole_logits
 from server.model.dflash import BlockDrafter
 from server.model.kv import BlockTable, KvPool, PoolShape
 from server.model.qwen3 import Qwen3Target, TargetStep
+from server.weights.parts import part_config
 
 CPU = torch.device("cpu")
 BLOCK_TOKENS = 4
@@ -105,8 +106,9 @@ def make_pool(
     `stored`: the types that target and draft are kept in, where they are not the target's.
     """
     size = target.dtype.itemsize
-    kept = kv_geometry(target.config, size)
-    draft = None if drafter is None else kv_geometry(drafter.config, size)
+    share = target.group.share
+    kept = kv_geometry(part_config(target.config, share), size)
+    draft = None if drafter is None else kv_geometry(part_config(drafter.config, share), size)
     if stored is not None:
         kept, draft = kept.stored(stored[0]), draft.stored(stored[1]) if draft else None
     shape = PoolShape(kept, draft, num_blocks, BLOCK_TOKENS)

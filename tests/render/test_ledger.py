@@ -14,7 +14,7 @@ from server.render.ledger import (
     size,
 )
 from server.render.style import Style
-from server.report import KvFacts, LedgerLine, MemoryFacts
+from server.report import KvFacts, LedgerLine, MemoryFacts, RankFacts
 
 MIB = 1_048_576
 KV = KvFacts(147_456, 20_480, 16, 2_686_976, 101, 1, 1_600, 800, 1)
@@ -52,6 +52,18 @@ def test_a_bill_above_the_limit_shows_both_sums() -> None:
         ["billed", "in", "all", "5000"],
         ["limit", "4000"],
     ]
+
+
+def test_ranks_stand_side_by_side_with_what_each_measured() -> None:
+    other = (LedgerLine("target weights", 300, 299), LedgerLine("KV pool", 90))
+    ranks = (RankFacts(0, "CPU", 400, SMALL.ledger), RankFacts(1, "CPU", 401, other))
+    text = render_memory(SMALL._replace(ranks=ranks), Style())
+    assert (
+        "  measured bytes by rank\n"
+        "    rank  limit  target weights  activations  graphs\n"
+        "    0       400       314572800     10485683    4096\n"
+        "    1       401             299            -       -\n"
+    ) in text + "\n"
 
 
 def test_a_bar_letter_for_letter() -> None:

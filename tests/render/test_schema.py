@@ -14,7 +14,7 @@ from server.config.rules import RULES
 from server.findings import CheckStatus, ExitCode, Outcome, Severity, Verdict
 from server.render.config import schema_text
 from server.render.json import FORMAT_VERSION, report_json
-from server.report import PlanAnswer, PlanFacts, Report
+from server.report import PlanAnswer, PlanFacts, RankFacts, Report
 from tests.render.reports import KINDS
 from tests.render.test_json import make_report
 from tests.rules.executed import execute
@@ -34,6 +34,8 @@ def full() -> dict[str, Any]:
     report = make_report()
     report.self_test = SELF_TEST
     assert report.memory is not None
+    rank = RankFacts(0, "CPU", 900, report.memory.ledger)
+    report.memory = report.memory._replace(ranks=(rank,))
     report.plan = PlanFacts((PlanAnswer(report.memory, True, 7),), "l4-24g", True)
     document: dict[str, Any] = json.loads(report_json(report))
     return document

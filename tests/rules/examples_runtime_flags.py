@@ -7,6 +7,7 @@ from tests.rules.make_command import Typed
 from tests.rules.make_files import beside
 
 _REPORT = "--check --report-file out/report.json"
+_TORCHRUN = "MASTER_ADDR=127.0.0.1 MASTER_PORT=29500 LOCAL_RANK=0 RANK=0"
 
 EXAMPLES: tuple[Example, ...] = (
     make_example("SD701", Typed("--spec-method dflash"), Typed("--spec-method auto")),
@@ -35,5 +36,10 @@ EXAMPLES: tuple[Example, ...] = (
         "SD708",
         Typed("--assume-gpu a100-80g"),
         Typed("--plan --assume-gpu a100-80g"),
+    ),
+    make_example(
+        "SD709",
+        Typed("--tensor-parallel-size 2", f"{_TORCHRUN} WORLD_SIZE=4"),
+        Typed("--tensor-parallel-size 2", f"{_TORCHRUN} WORLD_SIZE=2"),
     ),
 )

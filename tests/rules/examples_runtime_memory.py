@@ -28,11 +28,10 @@ EXAMPLES: tuple[Example, ...] = (
         Step(f"--max-num-batched-tokens {_ROWS + 1}", _ROWS * _ROW_BYTES),
         Step(f"--max-num-batched-tokens {_ROWS}", _ROWS * _ROW_BYTES),
     ),
-    # No flag sets the ranks: this server runs on one device, and the planner knows of more.
     make_example(
         "SD505",
-        Fit("--gpu-memory-utilization 0.9", 80 * GIB, ranks=3),
-        Fit("--gpu-memory-utilization 0.9", 80 * GIB, ranks=2),
+        Boot((), "--check --tensor-parallel-size 3"),
+        Boot((), "--check --tensor-parallel-size 2"),
     ),
     make_example(
         "SD506",

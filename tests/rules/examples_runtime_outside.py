@@ -1,6 +1,6 @@
 """Rules 6xx: the machine, its drivers and folders, signals, and this server's own faults."""
 
-from signal import SIGTERM, SIGWINCH
+from signal import SIGKILL, SIGTERM, SIGWINCH
 
 from tests.rules.example import Example
 from tests.rules.make_boot import Cache
@@ -8,7 +8,7 @@ from tests.rules.make_case import make_example
 from tests.rules.make_command import Typed
 from tests.rules.make_device import Found, Opened, Started
 from tests.rules.make_life import Neighbour, Packages, Taken
-from tests.rules.make_process import Installed, Signalled
+from tests.rules.make_process import Installed, Ranks, Signalled
 
 EXAMPLES: tuple[Example, ...] = (
     make_example("SD601", Found("cuda:2", 2), Found("cuda:1", 2)),
@@ -24,6 +24,7 @@ EXAMPLES: tuple[Example, ...] = (
     make_example("SD606", Signalled(SIGTERM), Signalled(SIGWINCH)),
     make_example("SD607", Started("torch.py"), Started("torch.txt")),
     make_example("SD608", Installed("server/admission.py"), Installed(None)),
+    make_example("SD609", Ranks(SIGKILL), Ranks(SIGWINCH)),
     make_example("SD610", Taken(True), Taken(False)),
     make_example("SD611", Neighbour(True), Neighbour(False)),
     make_example("SD612", Packages("uvicorn.py"), Packages("uvicorn.txt")),

@@ -9,7 +9,7 @@ from server.findings import Outcome
 
 
 class Typed(NamedTuple):
-    """Flags behind `--target Qwen3-8B`, and one SERVER_* variable with its value."""
+    """Flags behind `--target Qwen3-8B`, and variables with their values."""
 
     flags: str = ""
     variable: str = ""
@@ -20,5 +20,5 @@ class Typed(NamedTuple):
         return f"`{' '.join(filter(None, words))}`"
 
     def judge(self, _folder: Path) -> Outcome:
-        environ = dict([self.variable.split("=", 1)]) if self.variable else {}
+        environ = dict(word.split("=", 1) for word in self.variable.split())
         return parse(["--target", "Qwen3-8B", *shlex.split(self.flags)], environ).outcome

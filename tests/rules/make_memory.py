@@ -4,7 +4,6 @@
 """
 
 import re
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
@@ -39,7 +38,6 @@ class Fit(NamedTuple):
     flags: str
     total: int
     free: int | None = None
-    ranks: int = 1
 
     @property
     def told(self) -> str:
@@ -48,14 +46,12 @@ class Fit(NamedTuple):
             _command(self.flags),
             f"the device has {self.total} bytes, {free} of them free",
             f"the weights of {_MODEL} take {make_need().weights.target_bytes} bytes",
-            *([f"{self.ranks} tensor-parallel ranks"] if self.ranks > 1 else []),
         )
 
     def judge(self, _folder: Path) -> Outcome:
         free = self.total if self.free is None else self.free
         facts = make_facts(total_bytes=self.total, free_bytes=free)
-        need = replace(make_need(), ranks=self.ranks)
-        return gate_a(facts, need, _options(self.flags)).outcome
+        return gate_a(facts, make_need(), _options(self.flags)).outcome
 
 
 class Sized(NamedTuple):

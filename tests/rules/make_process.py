@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import re
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from tests.rules.make_checkpoint import NAME, write_checkpoint
 
 _REPORT = "report.json"
 _COMMAND = "python -m server --target"
+_TWO_RANKS = "--device cpu --tensor-parallel-size 2 --exit-after-boot"
 _PATIENCE_S = 120
 
 
@@ -43,6 +45,22 @@ class Signalled(NamedTuple):
                 process.send_signal(self.number)
                 fcntl.flock(held, fcntl.LOCK_UN)
                 return _finish(process, folder)
+
+
+class Ranks(NamedTuple):
+    """Two ranks, of which the second gets a signal of its own as soon as it runs."""
+
+    number: signal.Signals
+
+    @property
+    def told(self) -> str:
+        return f"`{_COMMAND} ./{NAME} {_TWO_RANKS}`, whose second rank gets {self.number.name}."
+
+    def judge(self, folder: Path) -> Outcome:
+        write_checkpoint(folder / NAME, sharded=False)
+        with _started(folder, f"./{NAME} {_TWO_RANKS}") as process:
+            os.kill(_children(process, 2)[1], self.number)
+            return _finish(process, folder)
 
 
 class Installed(NamedTuple):
@@ -91,6 +109,16 @@ def _wait_for_lock(process: subprocess.Popen[str]) -> None:
         assert process.poll() is None, "the boot ended before it came to the lock"
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def _children(process: subprocess.Popen[str], count: int) -> list[int]:
+    """The processes that `process` has started, once they are `count`."""
+    listed, end = Path(f"/proc/{process.pid}/task/{process.pid}/children"), time.monotonic()
+    while len(found := listed.read_text().split()) < count:
+        assert process.poll() is None, "the boot ended before it started others"
+        assert time.monotonic() < end + _PATIENCE_S
+        time.sleep(0.01)
+    return [int(pid) for pid in found]
 
 
 def _finish(process: subprocess.Popen[str], folder: Path) -> Outcome:

@@ -79,6 +79,15 @@ RULES = (
         exit_code=ExitCode.SOFTWARE,
     ),
     Rule(
+        id="SD609",
+        name="rank-lost",
+        summary="every tensor-parallel rank can be started, and runs until the server ends",
+        why="each rank holds a part of every layer, so that the others cannot go on without it",
+        fix="start again; after SIGKILL the kernel's log says whether memory ran out",
+        source="https://github.com/vllm-project/vllm/issues/29639",
+        exit_code=ExitCode.TEMPFAIL,
+    ),
+    Rule(
         id="SD610",
         name="port-busy",
         summary="the port that was asked for can be opened on 127.0.0.1",

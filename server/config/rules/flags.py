@@ -71,4 +71,13 @@ RULES: tuple[Rule, ...] = (
         source=_OUR_RULE,
         exit_code=ExitCode.USAGE,
     ),
+    Rule(
+        id="SD709",
+        name="world-size-mismatch",
+        summary="where torchrun starts the ranks, they are as many as --tensor-parallel-size says",
+        why="ranks that disagree about their number wait for each other for ever",
+        fix="start as many processes (torchrun --nnodes, --nproc-per-node) as there are ranks",
+        source="https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables",
+        exit_code=ExitCode.USAGE,
+    ),
 )

@@ -6,11 +6,13 @@ pull request 48566).
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from server.config.geometry import KvGeometry
 from server.config.rules import finding
 from server.findings import Finding, Location
+
+if TYPE_CHECKING:
+    from server.config.records import Backbone
 
 
 def kv_heads_per_rank(num_kv_heads: int, ranks: int) -> int | None:
@@ -29,22 +31,16 @@ def valid_ranks(num_attention_heads: int, num_kv_heads: int) -> tuple[int, ...]:
     )
 
 
-def shard_geometry(geometry: KvGeometry, ranks: int) -> KvGeometry:
-    """The geometry of one rank. Raises ValueError when the KV heads cannot be shared out."""
-    heads = kv_heads_per_rank(geometry.num_kv_heads, ranks)
-    if heads is None:
-        raise ValueError(f"{geometry.num_kv_heads} KV heads over {ranks} ranks")
-    return replace(geometry, num_kv_heads=heads)
-
-
-def judge_ranks(num_attention_heads: int, num_kv_heads: int, ranks: int) -> Iterator[Finding]:
-    """SD505: the heads cannot be shared out over `ranks`."""
-    valid = valid_ranks(num_attention_heads, num_kv_heads)
+def judge_ranks(role: str, config: "Backbone", ranks: int) -> Iterator[Finding]:
+    """SD505: the heads of one model cannot be shared out over `ranks`."""
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
+    valid = valid_ranks(heads, kv_heads)
     if ranks not in valid:
         yield finding(
             "SD505",
-            f"{num_attention_heads} attention heads and {num_kv_heads} KV heads do not divide "
-            f"over {ranks} ranks, valid are {', '.join(map(str, valid))}",
-            Location("target", value=num_attention_heads, source="num_attention_heads"),
-            Location("target", value=num_kv_heads, source="num_key_value_heads"),
+            f"the {role}'s {heads} attention heads and {kv_heads} KV heads do not divide over "
+            f"{ranks} ranks, valid are {', '.join(map(str, valid))}",
+            Location(role, value=heads, source="num_attention_heads"),
+            Location(role, value=kv_heads, source="num_key_value_heads"),
+            Location("flag", flag="--tensor-parallel-size", value=ranks),
         )

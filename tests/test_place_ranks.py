@@ -1,0 +1,67 @@
+"""Each rank has a device of its own, and that is known before one is started."""
+
+from pathlib import Path
+
+import pytest
+
+from server import serve
+from server.log import Log, Refused
+from server.memory.facts import find_device
+from server.report import NOT_LOADED, NOT_TOUCHED
+from server.seats import Seat
+from tests.boots import make_log, make_options, rules
+from tests.memory.fake_machine import FakeMachine, fake_gpu, fake_nvml
+from tests.memory.make import GIB
+from tests.test_loading import admitted
+
+
+def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[serve.Placed, Log]:
+    """What is placed on a machine with `gpus` GPUs."""
+    listed = [fake_gpu(f"GPU-{i}", total=80 * GIB, free=80 * GIB) for i in range(gpus)]
+    machine = FakeMachine(folder).machine(fake_nvml(listed))
+    options = make_options(
+        "sample:qwen3", "sample:dflash", device=device, tensor_parallel_size=seat.world
+    )
+    log = make_log()
+    log.report.settings |= make_log(make_options("x")).report.settings
+    log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
+    admission = admitted(options, log)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        patched.setattr(serve, "find_device", lambda name, env, _: find_device(name, env, machine))
+        try:
+            return serve.place(admission, options, log, seat), log
+        except Refused:
+            assert rules(log) == ["SD601"]
+            raise
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.getbasetemp() / "samples"
+    folder.mkdir(exist_ok=True)
+    monkeypatch.setenv("SERVER_CACHE_DIR", str(folder))
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda"])
+def test_a_rank_takes_the_device_of_its_number(tmp_path: Path, device: str) -> None:
+    placed, _ = place(tmp_path, Seat(1, 2, 1, 2, started=True), 2, device)
+    assert placed.facts.label.startswith("cuda:1")
+    assert placed.share.of(10) == range(5, 10)
+    whole, _ = place(tmp_path / "one", Seat(), 2, device)
+    for mine, all_of_it in zip(placed.plans, whole.plans, strict=True):
+        assert mine.role == all_of_it.role
+        assert all_of_it.numel / 2 <= mine.numel < all_of_it.numel * 0.51
+    assert placed.need.layout.block_bytes * 2 == whole.need.layout.block_bytes
+
+
+def test_the_launcher_refuses_more_ranks_than_devices(tmp_path: Path) -> None:
+    place(tmp_path, Seat(world=2, sharers=2), 2)
+    with pytest.raises(Refused):
+        place(tmp_path / "few", Seat(world=2, sharers=2), 1)
+
+
+def test_without_a_gpu_the_ranks_share_the_host(tmp_path: Path) -> None:
+    placed, log = place(tmp_path, Seat(world=2, sharers=2), 0)
+    assert placed.facts.label == "cpu host memory"
+    assert rules(log) == []

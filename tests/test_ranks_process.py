@@ -1,0 +1,309 @@
+"""Boots by several ranks, as an operator starts them: one verdict, and nothing left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.process import ROOT, environment, run
+from tests.test_boot_process import read_until, start
+
+SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
+TARGET = ("--target", "sample:qwen3", "--device", "cpu", *SMALL)
+ONCE = ("--exit-after-boot", "--output-format", "json")
+TWO = ("--tensor-parallel-size", "2")
+_PATIENCE_S = 120
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def alone(cache: Path) -> dict[str, dict[str, Any]]:
+    """The report of one rank, by draft."""
+    found = {}
+    for draft in ("sample:dflash", "sample:dspark"):
+        done = run(*TARGET, "--draft", draft, *ONCE, cache=cache)
+        assert done.code == 0, done.stdout + done.stderr
+        found[draft] = done.json
+    return found
+
+
+def children(process: subprocess.Popen[str], count: int = 2) -> list[int]:
+    """The ranks, once all are there."""
+    listed = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    end = time.monotonic() + _PATIENCE_S
+    while len(found := listed.read_text().split()) < count:
+        assert process.poll() is None
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return [int(pid) for pid in found]
+
+
+def gone(pids: list[int]) -> bool:
+    """True once none of the processes runs any more; one that nobody waits for is a zombie."""
+    end = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end:
+        if not any(alive(pid) for pid in pids):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return state not in "ZX"
+
+
+@contextmanager
+def started(cache: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    process = start(cache, *TARGET, *TWO, *arguments)
+    try:
+        yield process
+    finally:
+        process.kill()
+        with suppress(subprocess.TimeoutExpired):  # a rank that is left holds the pipe
+            process.communicate(timeout=30)
+
+
+@pytest.mark.parametrize(("draft", "ranks"), [("sample:dflash", 2), ("sample:dspark", 4)])
+def test_ranks_give_the_tokens_of_one_and_their_ledgers_close(
+    cache: Path, alone: dict[str, dict[str, Any]], draft: str, ranks: int
+) -> None:
+    done = run(*TARGET, "--draft", draft, "-tp", str(ranks), *ONCE, cache=cache)
+    assert done.code == 0, done.stdout + done.stderr
+    report, single = done.json, alone[draft]
+    assert report["self_test"]["tokens"] == single["self_test"]["tokens"]
+    assert report["self_test"]["speculative_steps"] == 28
+    assert report["settings"]["tensor_parallel_size"] == {"value": ranks, "source": "flag -tp"}
+    whole = {line["line"]: line["billed_bytes"] for line in single["memory"]["ledger"]}
+    assert [rank["rank"] for rank in report["memory"]["ranks"]] == list(range(ranks))
+    for rank in report["memory"]["ranks"]:
+        ledger = {line["line"]: line for line in rank["ledger"]}
+        assert sum(line["billed_bytes"] for line in ledger.values()) == rank["limit_bytes"]
+        for name in ("target weights", "draft weights"):
+            assert ledger[name]["billed_bytes"] == ledger[name]["measured_bytes"]
+            # Norms are whole on every rank, and with 4 ranks so are 2 KV heads on two of them.
+            assert whole[name] / ranks <= ledger[name]["billed_bytes"] < whole[name] / ranks * 1.2
+    kv = report["memory"]["kv"]
+    assert kv["num_blocks"] == single["memory"]["kv"]["num_blocks"]
+    assert kv["block_bytes"] * 2 == single["memory"]["kv"]["block_bytes"]
+    assert report["memory"]["total_bytes"] * ranks <= single["memory"]["total_bytes"]
+    assert any("share this host" in note for note in report["memory"]["notes"])
+    assert report["not_done"] == []
+
+
+def test_what_does_not_fit_is_refused_by_the_launcher_alone(cache: Path) -> None:
+    done = run(*TARGET, *TWO, "--kv-cache-memory-bytes", "128KiB", cache=cache)
+    assert done.code == 69, done.stderr
+    assert len(done.error_lines) == 1
+    assert "target not loaded" in done.verdict_line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "rule"),
+    [
+        (("--check", "-tp", "3"), 78, "SD505"),
+        (("--check", "-tp", "2", "--weights", "mapped"), 2, "SD705"),
+        (("--check", "-tp", "2", "--device", "cuda:1"), 2, "SD705"),
+    ],
+)
+def test_ranks_that_cannot_be_are_refused_at_the_gate(
+    cache: Path, arguments: tuple[str, ...], code: int, rule: str
+) -> None:
+    done = run("--target", "sample:qwen3", *arguments, cache=cache)
+    assert done.code == code, done.stderr
+    assert {line[:12] for line in done.error_lines} == {f"error[{rule}]"}
+
+
+def broken(cache: Path, tmp_path: Path) -> Path:
+    """A target of which only the last rank's part of the head holds what is no number."""
+    run("--target", "sample:qwen3", "--check", cache=cache)
+    folder = tmp_path / "target"
+    folder.mkdir()
+    for file in next(cache.glob("samples/v*/qwen3")).iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    shard = folder / index["weight_map"]["lm_head.weight"]
+    data = bytearray(shard.read_bytes())
+    length = int.from_bytes(data[:8], "little")
+    end = 8 + length + json.loads(data[8 : 8 + length])["lm_head.weight"]["data_offsets"][1]
+    data[end - 2 : end] = b"\xc0\x7f"  # NaN as BF16
+    shard.write_bytes(data)
+    return folder
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_a_fault_that_one_rank_sees_is_told_once_and_all_end_with_its_code(
+    cache: Path, tmp_path: Path, form: str
+) -> None:
+    report = tmp_path / "report.json"
+    done = run(
+        "--target", str(broken(cache, tmp_path)), "--device", "cpu", *SMALL, *TWO,
+        "--output-format", form, "--report-file", str(report), cache=cache,
+    )  # fmt: skip
+    assert done.code == 65, done.stderr
+    told = json.loads(report.read_text())
+    assert [found["rule"] for found in told["diagnostics"] if found["severity"] == "error"] == [
+        "SD418"
+    ]
+    if form == "json":
+        assert done.json == told
+        assert done.stderr == ""
+    else:
+        assert [line[:12] for line in done.error_lines] == ["error[SD418]"]
+        assert done.stderr.count("refused: ") == 1
+
+
+@pytest.mark.parametrize("words", ["load target", "self-test ..."])
+def test_a_rank_that_is_killed_ends_all(cache: Path, words: str) -> None:
+    with started(cache) as process:
+        ranks = children(process)
+        read_until(process, words)
+        os.kill(ranks[1], signal.SIGKILL)
+        _, rest = process.communicate(timeout=_PATIENCE_S)
+        assert process.returncode == 75, rest
+        assert rest.count("error[SD609] rank-lost: rank 1 of 2 was ended by SIGKILL") == 1
+        assert rest.rstrip().splitlines()[-1].startswith("refused: 1 error")
+        assert gone(ranks)
+
+
+def test_a_rank_that_is_killed_after_ready_is_told_too(cache: Path) -> None:
+    with started(cache, "--output-format", "json") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line == "}\n":
+                break
+        ranks = children(process)
+        os.kill(ranks[0], signal.SIGKILL)
+        out, rest = process.communicate(timeout=_PATIENCE_S)
+        assert (process.returncode, out) == (75, "")
+        assert rest.startswith("error[SD609] rank-lost: rank 0 of 2 was ended by SIGKILL")
+        assert gone(ranks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_hold_of_every_rank(cache: Path, number: signal.Signals) -> None:
+    with started(cache) as process:
+        seen = read_until(process, "ready:")
+        assert sum(line.startswith("accepted: ") for line in seen) == 1
+        ranks = children(process)
+        process.send_signal(number)
+        process.send_signal(number)  # an impatient operator changes nothing
+        _, rest = process.communicate(timeout=30)
+        assert process.returncode == 0, rest
+        assert rest == f"{number.name}: models and KV pool released; exit 0\n"
+        assert gone(ranks)
+
+
+@pytest.mark.parametrize("words", ["load target", "profile ...", "self-test ..."])
+def test_a_signal_in_a_phase_ends_every_rank_with_one_verdict(cache: Path, words: str) -> None:
+    with started(cache, "--draft", "sample:dspark") as process:
+        ranks = children(process)
+        read_until(process, words)
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+        assert process.returncode == 143, rest
+        assert "Traceback" not in rest
+        assert rest.count("interrupted: ") == 1
+        assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
+        assert gone(ranks)
+
+
+def test_no_rank_outlives_a_launcher_that_is_killed(cache: Path) -> None:
+    with started(cache) as process:
+        ranks = children(process)
+        read_until(process, "profile ...")
+        os.kill(ranks[1], signal.SIGSTOP)  # deaf to all but SIGKILL
+        process.kill()
+        assert gone(ranks)
+
+
+def test_a_rank_that_hangs_is_ended_with_the_others(cache: Path) -> None:
+    with started(cache) as process:
+        read_until(process, "ready:")
+        ranks = children(process)
+        os.kill(ranks[1], signal.SIGSTOP)
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
+        assert process.returncode == 0, rest
+        assert gone(ranks)
+
+
+def torchrun(cache: Path, port: int, *command: str) -> subprocess.CompletedProcess[str]:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    return subprocess.run(
+        [*launcher, "--master-port", str(port), *command],
+        env=environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}),
+        cwd=cache,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def test_torchrun_starts_the_ranks_and_one_speaks(
+    cache: Path, alone: dict[str, dict[str, Any]]
+) -> None:
+    arguments = (*TARGET, "--draft", "sample:dflash", *TWO, *ONCE)
+    done = torchrun(cache, free_port(), "-m", "server", *arguments)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)  # of one rank: two documents would be no JSON
+    assert report["self_test"]["tokens"] == alone["sample:dflash"]["self_test"]["tokens"]
+    assert len(report["memory"]["ranks"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "code", "rule"),
+    [
+        (("--target", "x", "--draft", "sample:dspine"), None, 78, "SD306"),
+        (("--target", "sample:qwen3"), ("--target", "not-there"), 66, "SD112"),
+        (("--target", "sample:qwen3", "-tp", "4"), None, 2, "SD709"),
+    ],
+    ids=["both", "only rank 1", "size"],
+)
+def test_a_refusal_under_torchrun_is_told_once_by_the_rank_that_knows(
+    cache: Path, tmp_path: Path, first: tuple[str, ...], second: tuple[str, ...] | None,
+    code: int, rule: str,
+) -> None:  # fmt: skip
+    script = tmp_path / "rank.sh"
+    size = () if "-tp" in first else TWO
+    rest = " ".join((*SMALL, *size))
+    lines = [
+        "#!/bin/sh",
+        "trap : TERM",  # by which torchrun ends the ranks that outlive the first
+        f'if [ "$RANK" = 0 ]; then set -- {" ".join(first)}; fi',
+        f'if [ "$RANK" = 1 ]; then set -- {" ".join(second or first)}; fi',
+        f'{sys.executable} -m server "$@" --device cpu {rest} --exit-after-boot',
+        f"code=$?; echo $code > {tmp_path}/code-$RANK; exit $code",
+    ]
+    script.write_text("\n".join(lines))
+    script.chmod(0o755)
+    done = torchrun(cache, free_port(), "--no-python", str(script))
+    assert done.returncode != 0
+    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == [f"{code}\n"] * 2
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error[")]
+    assert sum(line.startswith(f"error[{rule}]") for line in errors) == 1
+    assert len({line[:12] for line in errors}) == len(errors)
