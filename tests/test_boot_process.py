@@ -82,7 +82,7 @@ def test_a_pool_wider_than_what_is_computed_is_a_usage_error(cache: Path) -> Non
     assert done.code == 2
     assert done.error_lines == [
         "error[SD705] flags-conflict: --draft-kv-cache-dtype is float32, and the dtype is "
-        "bfloat16, which is"
+        "bfloat16, which is narrower"
     ]
 
 

@@ -24,7 +24,7 @@ from tests.schema import DOCUMENT, faults
 # Objects whose names are not fixed.
 MAPS = ("settings", "candidates", "value")
 SELF_TEST = {
-    "prompt_tokens": 20, "new_tokens": 2, "tokens": (5, 6), "paged_steps": 2,
+    "kv_blocks": 3, "prompt_tokens": 20, "new_tokens": 2, "tokens": (5, 6), "paged_steps": 2,
     "speculative_steps": 2, "offered": (2,), "accepted": (1,), "remarks": ("a tie",), "ms": 1.5,
 }  # fmt: skip
 
