@@ -167,8 +167,8 @@ def test_a_positional_argument_is_hinted_at_target() -> None:
 
 
 def test_what_follows_a_foreign_switch_is_not_its_value() -> None:
-    found = faults("--target", "T", "--trust-remote-code", "X", "--port", "2")
-    assert [f.message.split()[0] for f in found] == ["--trust-remote-code", "X", "--port"]
+    found = faults("--target", "T", "--trust-remote-code", "X", "--host", "2")
+    assert [f.message.split()[0] for f in found] == ["--trust-remote-code", "X", "--host"]
 
 
 def test_the_value_of_an_unknown_flag_is_not_told_twice() -> None:

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from server import gate
+from server import gate, startup
 from server.config.families import known_families
 from server.findings import ExitCode
 from server.log import Refused
+from server.telling import our_bug
 from tests.boots import make_log, make_options, rules, said
 
 

@@ -54,7 +54,7 @@ def test_memory_that_others_hold_is_a_reason_to_try_again(monkeypatch: pytest.Mo
 def test_a_device_whose_size_nothing_tells_is_opened(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[DeviceFacts] = []
 
-    def open_device(facts: DeviceFacts) -> tuple[FixedSource, Outcome]:
+    def open_device(facts: DeviceFacts, _: object) -> tuple[FixedSource, Outcome]:
         opened.append(facts)
         return FixedSource(make_facts(total_bytes=7 * GIB), [0], [0]), Outcome()
 

@@ -8,7 +8,7 @@ from server.memory import predict as module
 from server.memory.facts import DeviceKind, Machine, host_facts
 from server.memory.host_source import HostSource
 from server.memory.kv_layout import kv_layout
-from server.memory.predict import Pair, LAYERS, predict
+from server.memory.predict import LAYERS, Pair, predict
 from server.memory.profile import Models, Workload, run_once
 from server.memory.shapes import ATTENTION, RULES
 from server.model.steps import StepShape
