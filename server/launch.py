@@ -48,7 +48,7 @@ class LedEnd(NamedTuple):
 
 def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEnd:
     """Start the ranks, each of which goes on, and wait until the last one has ended."""
-    seat = run.seat
+    seat, run.log.current = run.seat, "ranks"
     try:
         ranks = Ranks(seat.world)
         council = Council(seat, ranks.connect)

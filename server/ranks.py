@@ -32,7 +32,7 @@ _SET_DEATH_SIGNAL = 1  # prctl's PR_SET_PDEATHSIG
 # The loopback device: ranks of one host have nothing to do with a network.
 _LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # How long a rank may take to end when it was told to, or when another one has ended.
-_GRACE_S = 3.0
+_GRACE_S = 5.0
 # How long the ranks that torchrun started wait for the last of them.
 _RENDEZVOUS_S = 300
 

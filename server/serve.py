@@ -50,11 +50,6 @@ class Placed:
     plans: tuple[LoadPlan, ...]
     seat: Seat = ALONE
 
-    @property
-    def share(self) -> Share:
-        """This rank's part of every layer."""
-        return Share(self.seat.rank, self.seat.world)
-
 
 @dataclass(frozen=True, slots=True)
 class Opened:
