@@ -25,7 +25,7 @@ _VERDICT, _CODE, _HERE, _GATE, _LEFT = "verdict", "code", "here", "gate", "left"
 _LOOK_S = 0.02
 # Rank 0 writes its report; on another host the import of torch may take its time.
 _PATIENCE_S = 300.0
-# What the launcher needs to see that a process ended, and a rank to claim its refusal.
+# What the launcher needs to see that a process ended.
 _CLAIM_S = 2.0
 _LEAVE_S = 5.0
 
@@ -102,12 +102,13 @@ class Council:
     def explains(self, error: Exception, log: Log) -> bool:
         """True when `error` is the end of another rank; told where nobody else does.
 
-        Whoever knows why that rank ended has a moment to claim the verdict.
+        A rank that refuses has claimed the verdict before it ends. The launcher sees how one was
+        killed, and has a moment to claim; under torchrun nobody else will tell it.
         """
         if isinstance(error, Ended):
             self._claimed = False
         elif isinstance(error, RankLost):
-            end_s = time.monotonic() + _CLAIM_S
+            end_s = time.monotonic() + (0.0 if self.seat.external else _CLAIM_S)
             with suppress(RuntimeError, RankLost):
                 while time.monotonic() < end_s and not self.store.check([_VERDICT]):
                     time.sleep(_LOOK_S)

@@ -256,6 +256,28 @@ def torchrun(cache: Path, port: int, *command: str) -> subprocess.CompletedProce
     )
 
 
+def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_path: Path) -> None:
+    script = tmp_path / "rank.sh"
+    told = tmp_path / "told"
+    arguments = " ".join((*TARGET, *TWO, "--report-file", str(tmp_path / "report.json")))
+    lines = [
+        "#!/bin/sh",
+        "trap : TERM",
+        f"{sys.executable} -m server {arguments} 2>{told}-$RANK & pid=$!",
+        f"until grep -q 'profile ...' {told}-0; do sleep 0.05; done",
+        'if [ "$RANK" = 1 ]; then kill -KILL $pid; fi',
+        "while kill -0 $pid 2>/dev/null; do wait $pid; done; exit 1",
+    ]
+    script.write_text("\n".join(lines))
+    script.chmod(0o755)
+    torchrun(cache, free_port(), "--no-python", str(script))
+    report = json.loads((tmp_path / "report.json").read_text())
+    errors = [found for found in report["diagnostics"] if found["severity"] == "error"]
+    assert [found["rule"] for found in errors] == ["SD609"]
+    assert report["exit_code"] == 75
+    assert "rank 0 of 2 lost the others" in (tmp_path / "told-0").read_text()
+
+
 def free_port() -> int:
     import socket
 
