@@ -13,6 +13,7 @@ CHECKOUT = "for a checkout as a whole; .ci/run runs it"
 NOT_RUN: Mapping[str, str] = {
     "pip install": INSTALLS,
     "hf download": "downloads a model",
+    "torchrun": "starts ranks of one boot each; tests/test_ranks_process.py runs it",
     "curl": "asks a boot that is up; tests/live asks each path",
     ".ci/run": "installs packages and runs all tests, these among them",
     "python -m pytest tests/gpu": GPU,
