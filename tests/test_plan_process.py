@@ -1,5 +1,6 @@
 """`--plan` as an operator would ask for it: what fits where, from the files alone."""
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,35 @@ def test_a_pool_of_10_gib_holds_3996_blocks(pair: tuple[str, ...], cache: Path) 
     # 8192 rows of 5 captured layers and of the widened feed-forward part are there at once.
     assert lines["activation"] > 8192 * (5 * 4096 + 2 * 12288) * 2
     assert sum(lines.values()) == report["memory"]["limit_bytes"]
+
+
+@pytest.mark.parametrize(
+    ("ranks", "num_blocks", "target_bytes"),
+    [(2, 7_992, 8_191_043_584), (8, 31_968, 2_048_223_232), (16, 31_968, 1_062_168_576)],
+)
+def test_10_gib_on_each_of_several_ranks(
+    pair: tuple[str, ...], cache: Path, ranks: int, num_blocks: int, target_bytes: int
+) -> None:
+    asked = ("--assume-memory", "80GiB", "--kv-cache-memory-bytes", "10GiB", "--no-predict")
+    done = run(*pair, *asked, "-tp", str(ranks), *AS_JSON, cache=cache)
+    assert done.code == 0, done.stdout
+    memory = done.json["memory"]
+    assert memory["kv"]["num_blocks"] == num_blocks
+    assert billed(memory)["target weights"] == target_bytes
+    assert any(note.startswith(f"{ranks} ranks: ") for note in memory["notes"])
+
+
+@pytest.mark.parametrize(("ranks", "code"), [(5, 78), (4, 0), (8, 0)])
+def test_5_ranks_divide_40_heads_and_not_8_kv_heads(
+    pair: tuple[str, ...], cache: Path, tmp_path: Path, ranks: int, code: int
+) -> None:
+    config = json.loads((Path(pair[1]) / "config.json").read_text())
+    path = tmp_path / "wider.json"
+    path.write_text(json.dumps(config | {"num_attention_heads": 40, "hidden_size": 5120}))
+    done = run("--target", str(path), "--check", "-tp", str(ranks), *AS_JSON, cache=cache)
+    assert done.code == code, done.stdout
+    found = {d["rule"] for d in done.json["diagnostics"] if d["severity"] == "error"}
+    assert found == ({"SD505"} if code else set())
 
 
 def test_what_needs_no_prediction_needs_no_torch_and_reads_no_weight(
