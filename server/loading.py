@@ -107,8 +107,9 @@ def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
     else:
         materialise(module, opened.source.torch_device, dtype)
     label = f"load {plan.role}"
-    with Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO()) as progress:
-        log.loads[plan.role] = progress
+    progress = Meter(plan.checkpoint_bytes, label, log.console.stream or io.StringIO())
+    log.loads[plan.role] = progress  # known before it is told
+    with progress:
         sharers = placed.seat.sharers
         load_weights(plan, final_tensors(module), progress, filled, sharers)
 

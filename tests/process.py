@@ -53,7 +53,8 @@ class Witnessed(Finished):
 
 
 def environment(cache: Path, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith(("SERVER_", "HF_", "NOTIFY_"))}
+    ours = ("SERVER_", "HF_", "NOTIFY_", "XDG_")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(ours)}
     kept |= {"SERVER_CACHE_DIR": str(cache), "HF_HOME": str(cache / "no-hf"), "NO_COLOR": "1"}
     kept["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return kept | dict(extra or {})

@@ -14,6 +14,8 @@ PHASES = (
     *("draft config", "servable", "target config", "tensor headers", "device", "torch", "load"),
     *("profile", "KV pool", "self-test", "ledger"),
 )
+# Of several ranks alone.
+PHASES_OF_RANKS = ("import torch", "ranks")
 Prepare = Callable[[Place], None]
 _SHARD = "model-00002-of-00003.safetensors"
 
@@ -26,6 +28,16 @@ def signalled(phase: str, *numbers: signal.Signals) -> Prepare:
             process.send_signal(number)
 
     return lambda place: place.in_phase(phase, act)
+
+
+def several(phase: str, *numbers: signal.Signals) -> Prepare:
+    """Signals to the launcher while it, or its ranks, are in one phase."""
+
+    def prepare(place: Place) -> None:
+        place.use("-tp", "2")
+        signalled(phase, *numbers)(place)
+
+    return prepare
 
 
 def _planned(place: Place) -> None:
@@ -71,6 +83,15 @@ MOMENTS = (
             f"SIGTERM arrived in phase {phase};",
         )
         for phase in PHASES
+    ),
+    *(
+        Fault(
+            f"SIGTERM in phase {phase}",
+            several(phase, signal.SIGTERM),
+            143,
+            f"SIGTERM arrived in phase {phase};",
+        )
+        for phase in PHASES_OF_RANKS
     ),
     Fault("SIGTERM in phase plan", _planned, 143, "SIGTERM arrived in phase plan"),
     Fault("SIGINT during the load", signalled("load", signal.SIGINT), 130,

@@ -178,7 +178,9 @@ def _make_place(root: Path, samples: Path) -> Place:
     argv = ["--target", str(root / "target"), "--draft", str(root / "draft")]
     argv += ["--device", "cpu", "--exit-after-boot", *SMALL]
     (root / "home").mkdir()
-    env: Mapping[str, str] = environment(root / "home", {"HOME": str(root / "home")})
+    env: Mapping[str, str] = environment(
+        root / "home", {"HOME": str(root / "home"), "PYTHONDONTWRITEBYTECODE": "1"}
+    )
     return Place(root, argv, dict(env))
 
 
