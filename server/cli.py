@@ -12,15 +12,8 @@ from typing import Any, NamedTuple
 
 from server import __version__
 from server.cli_argv import make_parser, split
-from server.cli_settle import (
-    Settled,
-    demands,
-    no_rule,
-    rule_id,
-    settle,
-    started_elsewhere,
-    unknown_variables,
-)
+from server.cli_demands import demands, started_elsewhere
+from server.cli_settle import Settled, no_rule, rule_id, settle, unknown_variables
 from server.config.rules import RULES
 from server.findings import JsonValue, Outcome, outcome_by_rule
 from server.flags import BY_VARIABLE, DEFAULTS
