@@ -16,8 +16,9 @@ from server.log import Log
 from server.memory.facts import DeviceKind
 from server.memory.host import process_limits, read_host
 from server.options import MAPPED
+from server.placing import Placed
 from server.report import NOT_LOADED
-from server.serve import Loaded, Opened, Placed
+from server.serve import Loaded, Opened
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
 from server.weights.pieces import LoadError

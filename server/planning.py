@@ -18,9 +18,9 @@ from server.memory.gates import Expected, GateResult, gate_a
 from server.memory.shape import resolve_shape
 from server.memory.units import bytes_text
 from server.options import Options
+from server.placing import Placed, on_device
 from server.report import NOT_TOUCHED, MemoryFacts, PlanAnswer, PlanFacts
 from server.seats import Seat
-from server.serve import Placed, on_device
 from server.weights.parts import Share
 
 if TYPE_CHECKING:

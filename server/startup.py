@@ -24,7 +24,8 @@ from server.telling import finish, interrupted, our_bug
 if TYPE_CHECKING:
     from server.admission import Admission
     from server.ending import Council
-    from server.serve import Placed, Pooled
+    from server.placing import Placed
+    from server.serve import Pooled
 
 Work = Callable[[Life], object | None]
 
@@ -75,12 +76,12 @@ def boot(
         return None
 
     gc.enable()  # see server/__main__.py
-    from server import serve
+    from server import placing
 
     if seat.tells_others:
         life.open_port(options)
     with log.phase("device"):
-        placed = serve.place(admitted, options, log, seat)
+        placed = placing.place(admitted, options, log, seat)
     return _import_torch(placed, log) if seat.launches else prove(placed, log, life, council)
 
 
@@ -195,9 +196,9 @@ def _tell(run: Run) -> int:
 
 def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
     """Start the ranks, each of which goes on from here, and end as they do."""
-    from server import launch, serve
+    from server import launch, placing
 
-    if not isinstance(held, serve.Placed):
+    if not isinstance(held, placing.Placed):
         raise TypeError("there is nothing to give to the ranks")
     placed = held
 
@@ -205,7 +206,7 @@ def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
         def work(life: Life) -> object:
             if own.seat.speaks:
                 life.open_port(placed.options)
-            return prove(serve.seated(placed, own.seat, own.log), own.log, life, own.council)
+            return prove(placing.seated(placed, own.seat, own.log), own.log, life, own.council)
 
         return _boot_and_hold(own, work)
 
