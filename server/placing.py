@@ -18,8 +18,7 @@ from server.memory.kv_dtype import judge_converted, judge_stored, kv_settings, s
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.shape import resolve_utilization
 from server.memory.source import MemorySource
-from server.memory.units import fraction_text
-from server.options import MAPPED, Options
+from server.options import MAPPED, Options, fraction_text
 from server.report import SettingFacts
 from server.seats import ALONE, Seat
 from server.weights.judge import LoadPlan, resident_bytes
