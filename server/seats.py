@@ -50,7 +50,7 @@ class Seat:
 
     @property
     def tells_others(self) -> bool:
-        """True for the one process that answers on a port: a launcher's rank 0 does it for it."""
+        """True for the one process that answers on a port: of a launcher's ranks, rank 0."""
         return self.speaks and not self.launches
 
     @property

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The opened device, and the largest step that it is to run."""
+    """The opened device, the largest step that it is to run, and the ranks that compute it."""
 
     placed: Placed
     source: MemorySource

@@ -39,7 +39,7 @@ def boot(
 ) -> object | None:
     """Run every phase in order; what comes back holds the models and the pool.
 
-    None when the boot ends at the gate (--check, --plan). Where `seat` is to start ranks, the
+    None when nothing is to be loaded (--check, --plan). Where `seat` is to start ranks, the
     pair and its device come back instead. Raises Refused when a phase refuses. `life` tells
     others; without one nobody is told.
     """
@@ -64,9 +64,9 @@ def boot(
     admitted = admission.admit(headers, log)
     if log.report.refused:
         raise Refused
-    if options.check and council is not None:
-        council.meet()
     if options.check:
+        if council is not None:
+            council.meet()
         return None
     if admitted is None:
         raise RuntimeError("nothing was refused, and nothing was admitted")
@@ -172,19 +172,21 @@ def _boot_and_hold(run: Run, work: Work) -> int:
         interrupts.defer()
         log.tell(interrupted(signalled.number, log))
     # From here on a signal waits: the verdict is told whole, and the hold takes what came.
-    if run.seat.launches and held is not None:
-        code = _lead_ranks(run, interrupts, held)
-    else:
-        code = _tell(run)
-    ends = render_verdict(log.report, Style())
-    if held is not None and code == ExitCode.OK and run.holds and not run.seat.launches:
-        life.ready()
-        log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
-        name = signal.Signals(interrupts.wait()).name
-        ends = f"{name}: models and KV pool released; exit 0"
-        log.console.line(ends)
-    life.end(ends)
+    leads = run.seat.launches and held is not None
+    code = _lead_ranks(run, interrupts, held) if leads else _tell(run)
+    holds = run.holds and held is not None and code == ExitCode.OK and not leads
+    life.end(_hold(log, life, interrupts) if holds else render_verdict(log.report, Style()))
     return code
+
+
+def _hold(log: Log, life: Life, interrupts: Interrupts) -> str:
+    """Hold what is loaded until a signal comes; how that ended, in one line."""
+    life.ready()
+    log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
+    name = signal.Signals(interrupts.wait()).name
+    ends = f"{name}: models and KV pool released; exit 0"
+    log.console.line(ends)
+    return ends
 
 
 def _tell(run: Run) -> int:
@@ -194,17 +196,16 @@ def _tell(run: Run) -> int:
     return run.council.end(run.log, lambda: finish(run.log, run.telling))
 
 
-def _lead_ranks(run: Run, interrupts: Interrupts, held: object) -> int:
+def _lead_ranks(run: Run, interrupts: Interrupts, held: object | None) -> int:
     """Start the ranks, each of which goes on from here, and end as they do."""
     from server import launch, placing
 
-    if not isinstance(held, placing.Placed):
+    if not isinstance(placed := held, placing.Placed):
         raise TypeError("there is nothing to give to the ranks")
-    placed = held
 
     def go_on(own: Run) -> int:
         def work(life: Life) -> object:
-            if own.seat.speaks:
+            if own.seat.tells_others:
                 life.open_port(placed.options)
             return prove(placing.seated(placed, own.seat, own.log), own.log, life, own.council)
 
