@@ -34,8 +34,9 @@ def test_there_are_faults_enough_and_each_has_its_own_name() -> None:
 def test_every_phase_of_the_boot_is_interrupted() -> None:
     text = (ROOT / "server" / "startup.py").read_text()
     named = [line.split('"')[1] for line in text.splitlines() if "with log.phase(" in line]
-    named.remove("plan")  # not of every boot; it is interrupted too
-    assert tuple(named) == PHASES
+    # Not of every boot: a plan is interrupted too, several ranks in tests/test_ranks_process.py.
+    others = ("plan", "import torch", "ranks")
+    assert tuple(name for name in named if name not in others) == PHASES
 
 
 @pytest.mark.parametrize(
