@@ -42,7 +42,7 @@ PRIVATE = ("load_file_pread", "fastsafetensors", "runai", "tensorizer")
 BOOTS = ("boot, reading ahead", "boot, reading after the import")
 _BOOT = """
 import json, os, sys
-from server import loading, startup
+from server import loading, process
 from server.weights.ahead import Ahead, ReadAhead
 if sys.argv.pop(1) == "boot, reading after the import":
     loading.read_ahead = lambda placed: ReadAhead([Ahead(plan) for plan in placed.plans])
@@ -53,7 +53,7 @@ def told(opened, ahead, log):
     print(json.dumps({"load_s": spent, "load_and_read_s": spent}), flush=True)
     os._exit(0)
 loading.load = told
-sys.exit(startup.main())
+sys.exit(process.main())
 """
 
 

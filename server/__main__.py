@@ -1,4 +1,4 @@
-"""`python -m server` and `draftgate`. Flags: `server/cli.py`; the boot: `server/startup.py`."""
+"""`python -m server` and `draftgate`. Flags: `server/cli.py`; what is run: `server/process.py`."""
 
 import gc
 import os
@@ -17,10 +17,10 @@ def main() -> int:
     # nothing and costs the operator a fifth of the wait.
     gc.disable()
     _fill_closed_streams()
-    from server.startup import main as boot
+    from server.process import main as run
 
     try:
-        code = boot()
+        code = run()
         _end_beside_threads(code)
         return code
     finally:

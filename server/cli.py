@@ -12,19 +12,12 @@ from typing import Any, NamedTuple
 
 from server import __version__
 from server.cli_argv import make_parser, split
-from server.cli_settle import (
-    Settled,
-    demands,
-    no_rule,
-    rule_id,
-    settle,
-    started_elsewhere,
-    unknown_variables,
-)
+from server.cli_demands import demands, started_elsewhere
+from server.cli_settle import Settled, no_rule, rule_id, settle, unknown_variables
 from server.config.rules import RULES
 from server.findings import JsonValue, Outcome, outcome_by_rule
 from server.flags import BY_VARIABLE, DEFAULTS
-from server.options import Options
+from server.options import Options, fraction_text
 from server.report import SettingFacts
 
 _RULES = ("SD703", "SD704", "SD705", "SD706", "SD701", "SD708", "SD709", "SD604")
@@ -128,16 +121,7 @@ def _shown(default: object) -> str:
     """A default as the help shows it; nothing for a switch and for "not set"."""
     if default is None or isinstance(default, bool | tuple):
         return ""
-    return decimal_text(default) if isinstance(default, Fraction) else str(default)
-
-
-def decimal_text(value: Fraction) -> str:
-    """A fraction as an exact decimal, or as a ratio where it has none."""
-    places = next((n for n in range(64) if (value * 10**n).denominator == 1), None)
-    if places is None:
-        return str(value)
-    digits = f"{int(value * 10**places):0{places + 1}d}"
-    return f"{digits[:-places]}.{digits[-places:]}" if places else digits
+    return fraction_text(default) if isinstance(default, Fraction) else str(default)
 
 
 def _answering(settled: Settled, action: Action) -> Parsed:
@@ -182,7 +166,7 @@ def _settings(settled: Settled) -> dict[str, SettingFacts]:
 def _plain(value: object) -> JsonValue:
     """A setting as JSON has it: paths as text, fractions as exact decimals."""
     if isinstance(value, Fraction):
-        return decimal_text(value)
+        return fraction_text(value)
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     return value if isinstance(value, str | int | bool | None) else str(value)

@@ -6,15 +6,15 @@ is none, rank 0 does. The others say nothing and end with the same code.
 """
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from server.config.rules import finding
 from server.findings import ExitCode, Finding, Severity, outcome_of
 from server.log import Log
 from server.render.console import Console
-from server.seats import RankLost, Seat
+from server.seats import RankLost, Seat, reaching_others
 
 if TYPE_CHECKING:
     from torch._C._distributed_c10d import Store
@@ -59,13 +59,13 @@ class Council:
             raise RankLost("the other ranks were not reached")
         if self._store is None:
             self._tried = True  # what was interrupted is not begun again
-            with _reaching():
+            with reaching_others():
                 self._store = self._connect()
         return self._store
 
     def meet(self) -> None:
         """Wait until every rank is here. Raises Ended when one tells the verdict instead."""
-        with _reaching():
+        with reaching_others():
             if self.seat.speaks:
                 self.store.set(_GATE, "0")
             self.put(_HERE, "yes")
@@ -74,13 +74,13 @@ class Council:
 
     def put(self, key: str, text: str) -> None:
         """Leave `text` for the others. Raises RankLost."""
-        with _reaching():
+        with reaching_others():
             self.store.set(f"{key}/{self.seat.rank}", text)
 
     def take(self, key: str, rank: int) -> str:
         """What `rank` put there. Raises RankLost, and Ended when the verdict is told before."""
         name = f"{key}/{rank}"
-        with _reaching():
+        with reaching_others():
             self._wait([name])
             return str(self.store.get(name).decode())
 
@@ -178,15 +178,6 @@ class Council:
             if time.monotonic() > end_s:
                 raise RankLost(f"not all ranks are there after {_PATIENCE_S:.0f} s")
             time.sleep(_LOOK_S)
-
-
-@contextmanager
-def _reaching() -> Iterator[None]:
-    """A store that fails says that who holds it is gone."""
-    try:
-        yield
-    except (RuntimeError, ImportError) as error:
-        raise RankLost((str(error).splitlines() or [""])[0]) from error
 
 
 class Voice(Console):

@@ -182,3 +182,8 @@ def verdict_of(findings: Iterable[Finding]) -> Verdict:
     if code is ExitCode.OK:
         return Verdict.ACCEPT
     return Verdict.ERROR if code in (ExitCode.USAGE, ExitCode.SOFTWARE) else Verdict.REFUSE
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says in its first line, without the advice and the trace behind it."""
+    return (str(error).splitlines() or [type(error).__name__])[0]

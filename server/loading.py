@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from server.config.geometry import DTYPE_BYTES
 from server.config.rules import finding
-from server.findings import Location, outcome_of
+from server.findings import Location, first_line, outcome_of
 from server.log import Log
 from server.memory.facts import DeviceKind
 from server.memory.host import process_limits, read_host
 from server.options import MAPPED
+from server.placing import Placed
 from server.report import NOT_LOADED
-from server.serve import Loaded, Opened, Placed
+from server.serve import Loaded, Opened
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
 from server.weights.pieces import LoadError
@@ -51,7 +52,7 @@ def read_ahead(placed: Placed) -> ReadAhead:
 
 def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
     """Put target, then draft, straight into their final tensors."""
-    from server.memory.oom import first_line, out_of_memory
+    from server.memory.oom import out_of_memory
     from server.memory.profile import Models
     from server.model.build import build_drafter, build_target
 

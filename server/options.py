@@ -10,6 +10,15 @@ from types import MappingProxyType
 MAPPED = "mapped"
 
 
+def fraction_text(value: Fraction) -> str:
+    """A fraction as an exact decimal ("0.875"), or as a ratio where it has none ("1/3")."""
+    places = next((n for n in range(64) if (value * 10**n).denominator == 1), None)
+    if places is None:
+        return str(value)
+    digits = f"{int(value * 10**places):0{places + 1}d}"
+    return f"{digits[:-places]}.{digits[-places:]}" if places else digits
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What the operator asked for. None means "not set: the boot decides and says why".

@@ -15,12 +15,12 @@ from server.log import Log, Refused
 from server.memory.device import open_device, usable_torch
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
 from server.memory.gates import Expected, GateResult, gate_a
-from server.memory.shape import resolve_shape
+from server.memory.shape import RunShape, resolve_shape
 from server.memory.units import bytes_text
 from server.options import Options
+from server.placing import Placed, on_device
 from server.report import NOT_TOUCHED, MemoryFacts, PlanAnswer, PlanFacts
 from server.seats import Seat
-from server.serve import Placed, on_device
 from server.weights.parts import Share
 
 if TYPE_CHECKING:
@@ -67,23 +67,22 @@ class Judge:
     def decide(self, placed: Placed) -> GateResult:
         """What a boot's first look at the memory says, given the peak; SD504 without room."""
         outcome = Outcome()
+        shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
         if self.why_not is None and placed.facts.kind not in self.known:
-            outcome = self._predict(placed)
+            outcome = self._predict(placed, shape)
             if outcome.refused:
                 return GateResult(None, None, outcome)
         peaks = self.known.get(placed.facts.kind, ())
-        shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
         activation_bytes = max((peak.peak_bytes for peak in peaks), default=0)
         expected = Expected(activation_bytes, shape.max_num_seqs)
         decided = gate_a(placed.facts, placed.need, placed.options, expected)
         return replace(decided, outcome=outcome + decided.outcome)
 
-    def _predict(self, placed: Placed) -> Outcome:
+    def _predict(self, placed: Placed, shape: RunShape) -> Outcome:
         from server.memory.predict import Pair, predict
         from server.memory.profile import Workload, step_shape
 
         need, admission = placed.need, placed.admission
-        shape = resolve_shape(placed.options, placed.facts, admission.draft)
         longest = placed.options.max_model_len or need.limit_tokens
         work = Workload(need.layout, step_shape(shape, longest))
         pair = Pair(admission.target, admission.draft, Share(placed.seat.rank, placed.seat.world))

@@ -1,6 +1,6 @@
 """Everything that one boot can tell, as plain data. Standard library only.
 
-`server/startup.py` fills a `Report`; `server/render/` turns it into text and JSON. Bytes are
+A boot fills a `Report`; `server/render/` turns it into text, JSON and more. Bytes are
 integers.
 """
 

@@ -5,8 +5,11 @@ server of its own, and the environment says which one it is
 (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from server.findings import first_line
 
 # What torchrun sets for every process, and what cannot be guessed where it is missing.
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
@@ -14,6 +17,15 @@ _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 class RankLost(Exception):
     """Another rank does not answer; the text is what the transport says."""
+
+
+@contextmanager
+def reaching_others() -> Iterator[None]:
+    """A transport that fails says that another rank is gone: it closes when a process ends."""
+    try:
+        yield
+    except (RuntimeError, ImportError) as error:
+        raise RankLost(first_line(error)) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,7 @@ class Seat:
 
     @property
     def tells_others(self) -> bool:
-        """True for the one process that answers on a port: a launcher's rank 0 does it for it."""
+        """True for the one process that answers on a port: of a launcher's ranks, rank 0."""
         return self.speaks and not self.launches
 
     @property

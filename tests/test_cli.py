@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from server import __version__
-from server.cli import Action, Parsed, Telling, answer, decimal_text, help_text, parse
+from server.cli import Action, Parsed, Telling, answer, help_text, parse
 from server.config.rules import RULES
 from server.findings import ExitCode, exit_code_of
 from server.flags import FLAGS
-from server.options import Options
+from server.options import Options, fraction_text
 
 ROOT = Path(__file__).resolve().parent.parent
 GIB = 1_073_741_824
@@ -200,11 +200,12 @@ def test_settings_hold_every_option_with_its_source() -> None:
         (Fraction(1), "1"),
         (Fraction(1, 8), "0.125"),
         (Fraction(1, 10**9), "0.000000001"),
+        (Fraction(7, 10**20), "0.00000000000000000007"),
         (Fraction(1, 3), "1/3"),
     ],
 )
 def test_a_fraction_is_shown_exactly(value: Fraction, text: str) -> None:
-    assert decimal_text(value) == text
+    assert fraction_text(value) == text
 
 
 def test_passing_rules_are_checks_of_the_report() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from server import loading, serve, startup
+from server import loading, placing, serve, startup
 from server.admission import Admission
 from server.log import Log, Refused
 from server.options import Options
@@ -77,18 +77,18 @@ def admitted(options: Options, log: Log) -> Admission:
         raise Refused
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(serve, "place", catch)
+        patched.setattr(placing, "place", catch)
         with pytest.raises(Refused):
             startup.boot(options, log)
     return caught[0]
 
 
-def place(**others: object) -> tuple[serve.Placed, Log]:
+def place(**others: object) -> tuple[placing.Placed, Log]:
     options = make_options("sample:qwen3", "sample:dflash", device="cpu", **others)
     log = make_log()
     log.report.settings |= make_log(make_options("x")).report.settings
     log.report.not_done += [NOT_LOADED, NOT_TOUCHED]
-    return serve.place(admitted(options, log), options, log), log
+    return placing.place(admitted(options, log), options, log), log
 
 
 @pytest.mark.parametrize("weights", ["private", "mapped"])
@@ -172,14 +172,14 @@ def test_mapped_weights_are_not_converted_and_not_on_a_gpu(cache: Path) -> None:
 
 def test_a_device_that_turns_out_to_be_a_gpu_does_not_map() -> None:
     placed, _ = place(weights="mapped")
-    facts = serve.replace(placed.facts, kind=serve.DeviceKind.CUDA)
-    outcome = serve._mappable(serve.replace(placed, facts=facts))
+    facts = placing.replace(placed.facts, kind=placing.DeviceKind.CUDA)
+    outcome = placing._mappable(placing.replace(placed, facts=facts))
     assert [found.rule for found in outcome.findings] == ["SD705"]
-    assert not serve._mappable(placed).findings
+    assert not placing._mappable(placed).findings
 
 
 def test_a_refusal_at_the_gate_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    def reads(_: serve.Placed) -> None:
+    def reads(_: placing.Placed) -> None:
         raise AssertionError("it read")
 
     monkeypatch.setattr(loading, "read_ahead", reads)

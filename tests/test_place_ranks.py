@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from server import serve
+from server import placing
 from server.log import Log, Refused
 from server.memory.facts import find_device
 from server.report import NOT_LOADED, NOT_TOUCHED
@@ -15,7 +15,7 @@ from tests.memory.make import GIB
 from tests.test_loading import admitted
 
 
-def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[serve.Placed, Log]:
+def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[placing.Placed, Log]:
     """What is placed on a machine with `gpus` GPUs."""
     listed = [fake_gpu(f"GPU-{i}", total=80 * GIB, free=80 * GIB) for i in range(gpus)]
     machine = FakeMachine(folder).machine(fake_nvml(listed))
@@ -28,9 +28,11 @@ def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[se
     admission = admitted(options, log)
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-        patched.setattr(serve, "find_device", lambda name, env, _: find_device(name, env, machine))
+        patched.setattr(
+            placing, "find_device", lambda name, env, _: find_device(name, env, machine)
+        )
         try:
-            return serve.place(admission, options, log, seat), log
+            return placing.place(admission, options, log, seat), log
         except Refused:
             assert rules(log) == ["SD601"]
             raise

@@ -265,7 +265,8 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
         "trap : TERM",
         f"{sys.executable} -m server {arguments} 2>{told}-$RANK & pid=$!",
         f"until grep -q 'profile ...' {told}-0; do sleep 0.05; done",
-        'if [ "$RANK" = 1 ]; then kill -KILL $pid; fi',
+        # torchrun's own signal comes once this script ends.
+        'if [ "$RANK" = 1 ]; then kill -KILL $pid; sleep 1.5; fi',
         "while kill -0 $pid 2>/dev/null; do wait $pid; done; exit 1",
     ]
     script.write_text("\n".join(lines))

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from server import startup
-from server.startup import main
+from server import process, startup
+from server.process import main
 from tests.boots import make_log, make_options
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SERVER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(startup.Interrupts, "listen", lambda _: None)
+    monkeypatch.setattr(process.Interrupts, "listen", lambda _: None)
     return tmp_path
 
 

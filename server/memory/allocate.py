@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import torch
 
 from server.config.rules import finding
-from server.findings import Location, Outcome, outcome_of
-from server.memory.oom import first_line, out_of_memory
+from server.findings import Location, Outcome, first_line, outcome_of
+from server.memory.oom import out_of_memory
 from server.memory.planner import Plan
 from server.memory.profile import zero
 from server.memory.source import MemorySource, Taken

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 
 from server.config.rules import finding
-from server.findings import Location, Outcome, outcome_of
+from server.findings import Location, Outcome, first_line, outcome_of
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, host_facts, no_device
 from server.memory.source import MemorySource
 
@@ -80,7 +80,7 @@ def _cuda(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource | None, Ou
     try:
         source, outcome = open_cuda(facts, machine)
     except RuntimeError as error:
-        return None, _unusable("torch", f"cuda:{facts.index} cannot be opened: {_line(error)}")
+        return None, _unusable("torch", f"cuda:{facts.index} cannot be opened: {first_line(error)}")
     return source, outcome_of("SD607", ()) + outcome
 
 
@@ -92,10 +92,5 @@ def _unusable(package: str, message: str) -> Outcome:
 def _told(error: Exception) -> str:
     """What an error says, with its kind where the text alone would not tell what happened."""
     if isinstance(error, ImportError | OSError):
-        return _line(error)
-    return ": ".join(dict.fromkeys((type(error).__name__, _line(error))))
-
-
-def _line(error: Exception) -> str:
-    """The first line of an error, which is what it says."""
-    return (str(error).splitlines() or [type(error).__name__])[0]
+        return first_line(error)
+    return ": ".join(dict.fromkeys((type(error).__name__, first_line(error))))

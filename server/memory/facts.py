@@ -66,8 +66,7 @@ class DeviceFacts:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where facts are read. `nvml` stands in for the pynvml module; it has
-    `nvml_limit_s`.
+    """Where facts are read. `nvml` stands in for pynvml, which has `nvml_limit_s` to answer.
 
     `sharers`: ranks of one model that have the host's memory together.
     """

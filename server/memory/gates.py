@@ -17,8 +17,8 @@ from server.memory.planner import Plan, PlanRequest, Shortfall, longest_tokens, 
 from server.memory.refusal import Case, refuse, too_busy
 from server.memory.shape import RunShape
 from server.memory.suggest import busy
-from server.memory.units import bytes_text, fraction_text
-from server.options import Options
+from server.memory.units import bytes_text
+from server.options import Options, fraction_text
 from server.report import MemoryFacts
 
 _FIT_RULES = ("SD501", "SD502", "SD503")

@@ -15,8 +15,3 @@ def out_of_memory(error: BaseException) -> bool:
     if isinstance(error, torch.OutOfMemoryError | MemoryError):
         return True
     return isinstance(error, RuntimeError) and any(mark in str(error) for mark in _HOST_MARKS)
-
-
-def first_line(error: BaseException) -> str:
-    """What the allocator says, without its advice."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from server.config.rules import finding
-from server.findings import Finding, Location, Outcome, outcome_of
+from server.findings import Finding, Location, Outcome, first_line, outcome_of
 from server.memory.kv_layout import KvLayout
-from server.memory.oom import first_line, out_of_memory
+from server.memory.oom import out_of_memory
 from server.memory.shape import RunShape
 from server.memory.source import MemorySource, others_bytes
 from server.memory.units import apart, bytes_text

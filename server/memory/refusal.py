@@ -9,8 +9,8 @@ from server.memory.facts import DeviceFacts
 from server.memory.need import Need
 from server.memory.planner import Cause, PlanRequest, Shortfall
 from server.memory.suggest import Suggestion, calmer, suggestions
-from server.memory.units import apart, bytes_text, fraction_text
-from server.options import Options
+from server.memory.units import apart, bytes_text
+from server.options import Options, fraction_text
 
 _POOL_FLAG = "--kv-cache-memory-bytes"
 _LATER = "once other processes have released memory:"

@@ -6,8 +6,7 @@ from fractions import Fraction
 
 from server.config.records import BlockDraft
 from server.memory.facts import DeviceFacts, DeviceKind
-from server.memory.units import fraction_text
-from server.options import Options
+from server.options import Options, fraction_text
 
 _DEFAULT = "default"
 _DEFAULTS: Mapping[DeviceKind, tuple[int, int]] = {

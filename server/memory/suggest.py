@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from server.memory.bill import Rank, limit_bytes
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
-from server.memory.units import fraction_text
+from server.options import fraction_text
 
 
 @dataclass(frozen=True, slots=True)

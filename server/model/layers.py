@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from server.config.records import Backbone
 from server.model.parallel import Group
-from server.weights.parts import part_config
+from server.weights.parts import WHOLE, part_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class SplitRows(Matrix):
 
     def lookup(self, tokens: Tensor) -> Tensor:
         """The rows of the whole table at `tokens`: `[...]` int64 to `[..., in]`."""
-        if len(self.rows) == self.all_rows:
+        if self.group.share == WHOLE:
             return super().lookup(tokens)
         own = (tokens >= self.rows.start) & (tokens < self.rows.stop)
         found = super().lookup(torch.where(own, tokens - self.rows.start, 0))

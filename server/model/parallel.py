@@ -5,8 +5,7 @@ Megatron-LM (https://arxiv.org/abs/1909.08053, section 3). A server of one rank 
 modules, and a group whose every operation is the identity.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ import torch
 from torch import Tensor, distributed
 from torch.nn import functional
 
-from server.seats import RankLost
+from server.seats import reaching_others
 from server.weights.parts import WHOLE, Share
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ class Group:
     @classmethod
     def open(cls, store: "Store", share: Share, device: torch.device) -> "Group":
         """Meet the other ranks: over NCCL on CUDA, else over gloo. Raises RankLost."""
-        with _told():
+        with reaching_others():
             distributed.init_process_group(
                 "nccl" if device.type == "cuda" else "gloo",
                 store=store,
@@ -79,25 +78,16 @@ class Group:
         own = torch.tensor(values, dtype=torch.int64, device=self.device)
         rows = [torch.empty_like(own) for _ in range(self.share.ranks)]
         self._exchange(rows, own)
-        with _told():
+        with reaching_others():
             return [row.tolist() for row in rows]
 
     def _add_up(self, values: Tensor) -> None:
-        with _told():
+        with reaching_others():
             distributed.all_reduce(values)
 
     def _exchange(self, parts: list[Tensor], own: Tensor) -> None:
-        with _told():
+        with reaching_others():
             distributed.all_gather(parts, own)
 
 
 ONE_RANK = Group()
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """A transport that fails says that another rank is gone: it closes when a process ends."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise RankLost((str(error).splitlines() or [""])[0]) from error

@@ -1,1 +1,1 @@
-"""Turns findings and reports into text and JSON. Nothing here judges, reads or measures."""
+"""Turns findings and reports into text, JSON, JUnit and HTML. Judges and measures nothing."""

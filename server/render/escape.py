@@ -12,7 +12,7 @@ MAX_WORD = 400
 MAX_TEXT = 4000
 _MAX_DEPTH = 8
 # str(int) refuses longer numbers, see sys.set_int_max_str_digits.
-_MAX_INT_BITS = 10_000
+MAX_INT_BITS = 10_000
 
 
 def visible(text: str) -> str:
@@ -68,7 +68,7 @@ def _show(value: JsonValue, limit: int, depth: int) -> str:
         return _show_items(value, limit, depth)
     if isinstance(value, float):
         return repr(value) if isfinite(value) else str(value)
-    if type(value) is int and value.bit_length() > _MAX_INT_BITS:
+    if type(value) is int and value.bit_length() > MAX_INT_BITS:
         return f"(an integer of {value.bit_length()} bits)"
     return shorten(_scalar(value), limit)
 

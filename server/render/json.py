@@ -7,6 +7,7 @@ from math import isfinite
 from server import __version__
 from server.findings import Finding, JsonValue, Location, Severity
 from server.redact import redacted
+from server.render.escape import MAX_INT_BITS
 from server.report import (
     DraftFacts,
     LedgerLine,
@@ -20,8 +21,6 @@ FORMAT_VERSION = "1.0"
 
 _Object = dict[str, JsonValue]
 _MAX_DEPTH = 32
-# str(int) refuses longer numbers, see sys.set_int_max_str_digits.
-_MAX_INT_BITS = 10_000
 
 
 def report_json(report: Report) -> str:
@@ -125,7 +124,7 @@ def _plain(value: JsonValue, depth: int) -> JsonValue:
         return _text(value)
     if isinstance(value, float):
         return value if isfinite(value) else str(value)
-    if isinstance(value, int) and value.bit_length() > _MAX_INT_BITS:
+    if isinstance(value, int) and value.bit_length() > MAX_INT_BITS:
         return f"an integer of {value.bit_length()} bits"
     if value is None or isinstance(value, bool | int):
         return value

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 
 from server.findings import Rule
-from server.render.console import SILENT, Console, Output
+from server.render.console import Console, Output
 from server.report import Report
 
 
@@ -21,9 +21,7 @@ class Document(Output):
 
 
 def output_of(name: str, console: Console, rules: Mapping[str, Rule]) -> Output:
-    """The output for a value of --output-format, or for "concise". `rules` are by id."""
-    if name == "text":
-        return SILENT
+    """The output for "concise" or a value of --output-format but text. `rules` are by id."""
     if name == "jsonl":
         from server.render.jsonl import JsonLines
 

@@ -79,10 +79,10 @@ def wants_color(stream: TextIO | None, environ: Mapping[str, str], color: str) -
         return False
     if any(environ.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
         return True
-    return _is_terminal(stream) and environ.get("TERM") != "dumb"
+    return is_terminal(stream) and environ.get("TERM") != "dumb"
 
 
-def _is_terminal(stream: TextIO | None) -> bool:
+def is_terminal(stream: TextIO | None) -> bool:
     """True for an open terminal."""
     try:
         return stream is not None and stream.isatty()
@@ -92,7 +92,7 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 def _columns(stream: TextIO | None) -> int | None:
     """The width of the terminal, or None where there is none."""
-    if stream is None or not _is_terminal(stream):
+    if stream is None or not is_terminal(stream):
         return None
     try:
         # Some terminals report 0 columns: that is "unknown".

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Protocol, TextIO
 
-from server.render.style import style_of
+from server.render.style import is_terminal, style_of
 
 _BAR_SECONDS = 0.2
 _HEARTBEAT_SECONDS = 10.0
@@ -45,7 +45,7 @@ class Meter:
         self._clock = clock
         self.done_bytes = 0
         self._started = clock()
-        self._bar = _can_redraw(stream)
+        self._bar = is_terminal(stream) and os.environ.get("TERM") != "dumb"
         self._stop = threading.Event()
         self._writer = threading.Thread(target=self._run, name="progress", daemon=True)
 
@@ -114,13 +114,6 @@ class Meter:
         except (OSError, ValueError):
             # A log collector that went away must not end a load of many minutes.
             self._stream = None
-
-
-def _can_redraw(stream: TextIO) -> bool:
-    try:
-        return stream.isatty() and os.environ.get("TERM") != "dumb"
-    except ValueError:
-        return False
 
 
 def gigabytes(size_bytes: int) -> str:

@@ -30,7 +30,7 @@ print(before - after_queries, after_queries - free())
 
 _REFUSAL = """
 import sys
-from server.startup import main
+from server.process import main
 code = main(["--target", "nowhere", "--draft", "sample:dspine"])
 mapped = any("libcuda.so" in line for line in open("/proc/self/maps"))
 sys.exit("libcuda was loaded" if mapped else code)

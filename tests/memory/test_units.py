@@ -1,10 +1,8 @@
-"""Sizes and fractions as text."""
-
-from fractions import Fraction
+"""Sizes as text."""
 
 import pytest
 
-from server.memory.units import apart, bytes_text, fraction_text
+from server.memory.units import apart, bytes_text
 
 
 @pytest.mark.parametrize(
@@ -27,11 +25,3 @@ def test_sizes_that_would_look_equal_are_given_in_full() -> None:
     assert apart(6_042_157_056, 6_042_157_055) == ("6042157056 bytes", "6042157055 bytes")
     assert apart(6_042_157_056, 6_042_157_056) == ("5.63 GiB", "5.63 GiB")
     assert apart(2**30, 2**31) == ("1.00 GiB", "2.00 GiB")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [("0.9", "0.9"), ("1", "1"), ("0.875", "0.875"), ("0.05", "0.05"), ("1/3", "1/3")],
-)
-def test_a_fraction_is_written_exactly(value: str, text: str) -> None:
-    assert fraction_text(Fraction(value)) == text

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server import startup
+from server import process
 from server.config.rules import RULES
 from server.findings import CheckStatus, ExitCode, Outcome, Severity, Verdict
 from server.render.config import schema_text
@@ -93,12 +93,12 @@ def test_what_a_run_writes_is_valid(
     code: int,
 ) -> None:
     monkeypatch.setenv("SERVER_CACHE_DIR", str(tmp_path))
-    monkeypatch.setattr(startup.Interrupts, "listen", lambda _: None)
+    monkeypatch.setattr(process.Interrupts, "listen", lambda _: None)
     if "crash" in arguments:
         monkeypatch.setattr("server.gate.read_draft_config", explode)
     path = tmp_path / "report.json"
     files = ["--report-file", str(path), "--output-format", "json"]
-    assert startup.main([*arguments, *files]) == code
+    assert process.main([*arguments, *files]) == code
     printed = json.loads(capsys.readouterr().out)
     assert printed == json.loads(path.read_text())
     assert faults(printed) == []
