@@ -141,6 +141,13 @@ def _full_output(place: Place) -> None:
     place.stdout = os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
 
 
+def _full_output_of_ranks(place: Place) -> None:
+    _full_output(place)
+    place.argv.remove("--check")
+    place.use("--tensor-parallel-size", "2")
+    place.use("--output-format", "jsonl")  # of which the launcher writes the first lines
+
+
 def _ascii(place: Place) -> None:
     place.env |= {"LC_ALL": "C", "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     place.use("--draft", str(place.root / "entwürfe-草稿"))
@@ -176,6 +183,7 @@ AROUND = (
     Fault("both are closed", _closed(1, 2), 0, ""),
     Fault("the reader went away", _reader_gone, 0, ""),
     Fault("standard output is full", _full_output, 66, "error[SD707]"),
+    Fault("standard output is full, with ranks", _full_output_of_ranks, 66, "error[SD707]"),
     Fault("a locale without UTF-8", _ascii, 66, "error[SD101]"),
     Fault("an address space of 2 GiB", limit(resource.RLIMIT_AS, 2 * _GIB), 0, "accepted: "),
     Fault("an address space of 300 MiB", limit(resource.RLIMIT_AS, 300 * 2**20), 69, "error[SD"),
