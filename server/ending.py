@@ -108,10 +108,7 @@ class Council:
         if isinstance(error, Ended):
             self._claimed = False
         elif isinstance(error, RankLost):
-            end_s = time.monotonic() + (0.0 if self.seat.external else _CLAIM_S)
-            with suppress(RuntimeError, RankLost):
-                while time.monotonic() < end_s and not self.store.check([_VERDICT]):
-                    time.sleep(_LOOK_S)
+            self._let_others_claim(0.0 if self.seat.external else _CLAIM_S)
             if self.claim():
                 message = f"rank {self.seat.rank} of {self.seat.world} lost the others: {error}"
                 log.tell(outcome_of("SD609", [finding("SD609", message)]))
@@ -120,7 +117,12 @@ class Council:
         return True
 
     def end(self, log: Log, finish: Callable[[], int]) -> int:
-        """Tell the verdict with `finish` where it is this rank's to tell; the exit code of all."""
+        """Tell the verdict with `finish` where it is this rank's to tell; the exit code of all.
+
+        A signal comes to every rank: rank 0 tells it, unless it does not hear.
+        """
+        if log.report.ended_by_signal is not None and not self.seat.speaks:
+            self._let_others_claim(_CLAIM_S)
         has_word = self.seat.speaks or log.report.exit_code != ExitCode.OK
         if not (has_word and self.claim()):
             code = self.code()
@@ -131,6 +133,19 @@ class Council:
         self._publish(code)
         self._leave()
         return code
+
+    def hears_another(self) -> bool:
+        """True once another rank tells the verdict, after which nothing may be printed."""
+        if self._claimed is not None or (self.seat.external and not self._met):
+            return False
+        with suppress(RuntimeError, RankLost):
+            return bool(self.store.check([_VERDICT]))
+        return False
+
+    def _let_others_claim(self, patience_s: float) -> None:
+        end_s = time.monotonic() + patience_s
+        while time.monotonic() < end_s and not self.hears_another():
+            time.sleep(_LOOK_S)
 
     def _publish(self, code: int) -> None:
         with suppress(RuntimeError, RankLost):
@@ -188,6 +203,7 @@ class Voice(Console):
         stream = console.stream if council.seat.speaks else None
         super().__init__(stream, console.style)
         self._council, self._console = council, console
+        self.lost = console.lost
         council.voices.append(self)
 
     def finding(self, finding: Finding) -> None:
@@ -195,6 +211,12 @@ class Voice(Console):
         if finding.severity is Severity.ERROR:
             self._council.speak(self._council.claim())
         super().finding(finding)
+
+    def line(self, text: str) -> None:
+        """Print `text`, unless another rank tells the verdict meanwhile: it is the last word."""
+        if self._stream is not None and self._council.hears_another():
+            self._council.speak(False)
+        super().line(text)
 
     def speak(self, may: bool) -> None:
         """Speak from now on, or say nothing more."""

@@ -53,12 +53,9 @@ class Interrupts:
         self._raising = True
         _forget_dropped()
         if self._overdue is not None:
-            reader, writer = _wake_up_pipe()
-            thread = threading.Thread(
-                target=self._insist, args=(reader, self._overdue), daemon=True
-            )
-            self._insisting = thread, writer
-            thread.start()
+            # Without a thread or a file to spare the boot comes to a place that tells of it.
+            with suppress(RuntimeError, OSError):
+                self._start_insisting(self._overdue)
         for number in (*self.numbers, signal.SIGALRM):
             signal.signal(number, self._heard)
         # A rank is started with these blocked, so that none is lost before this moment.
@@ -98,6 +95,19 @@ class Interrupts:
         if self._raising and self.number is not None:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(self.number)
+
+    def _start_insisting(self, overdue: Callable[[int], int]) -> None:
+        """Raises OSError and RuntimeError."""
+        reader, writer = _wake_up_pipe()
+        thread = threading.Thread(target=self._insist, args=(reader, overdue), daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            signal.set_wakeup_fd(-1)
+            os.close(writer)
+            os.close(reader)
+            raise
+        self._insisting = thread, writer
 
     def _insist(self, reader: int, overdue: Callable[[int], int]) -> None:
         """End the process where the main thread does not, until `defer`."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from server.admission import Admission
 from server.cards import CARDS
-from server.findings import Outcome
+from server.config.geometry import DTYPE_BYTES
+from server.findings import Outcome, outcome_of
 from server.log import Log, Refused
 from server.memory.device import open_device, usable_torch
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 _RUNTIME = "runtime: a boot measures it; here it stands as 0, so a boot may have fewer KV blocks"
 _NVML = "total: NVML's; CUDA's own, which a boot goes by, is 0.4 to 0.9 GiB smaller on usual cards"
+
+# A step is predicted request by request, about 10 ms for each.
+_MOST_REQUESTS = 1024
 
 
 def make_plan(admission: Admission, options: Options, log: Log) -> None:
@@ -56,19 +60,21 @@ def make_plan(admission: Admission, options: Options, log: Log) -> None:
 class Judge:
     """Judges devices; the largest step's peak is predicted once per kind of device.
 
-    `why_not` says why nothing is predicted; the peak then stands as 0. `known` holds the peaks.
+    `why_not` says why nothing is predicted; the peak then stands as 0. `known` holds the peaks,
+    and `part` says where they are those of a smaller step, a lower bound.
     """
 
     def __init__(self, why_not: str | None) -> None:
         """Nothing is predicted yet."""
         self.why_not = why_not
+        self.part = ""
         self.known: dict[DeviceKind, tuple[PhasePeak, ...]] = {}
 
     def decide(self, placed: Placed) -> GateResult:
         """What a boot's first look at the memory says, given the peak; SD504 without room."""
         outcome = Outcome()
         shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
-        if self.why_not is None and placed.facts.kind not in self.known:
+        if self.why_not is None:
             outcome = self._predict(placed, shape)
             if outcome.refused:
                 return GateResult(None, None, outcome)
@@ -80,16 +86,27 @@ class Judge:
 
     def _predict(self, placed: Placed, shape: RunShape) -> Outcome:
         from server.memory.predict import Pair, predict
-        from server.memory.profile import Workload, step_shape
+        from server.memory.profile import Workload, hopeless, step_shape
 
-        need, admission = placed.need, placed.admission
-        longest = placed.options.max_model_len or need.limit_tokens
-        work = Workload(need.layout, step_shape(shape, longest))
+        facts, admission = placed.facts, placed.admission
+        step = step_shape(shape, _longest(placed))
+        embedding_bytes = admission.target.hidden_size * DTYPE_BYTES[placed.dtype]
+        if refusal := hopeless(step, embedding_bytes, facts.total_bytes or 0):
+            return outcome_of("SD504", (refusal,))
+        if facts.kind in self.known:
+            return Outcome()
+        if step.requests > _MOST_REQUESTS and not placed.options.predict:
+            step = step.at_most(_MOST_REQUESTS)
+            self.part = f" for {_MOST_REQUESTS} of the requests in a step (for all: --predict)"
         pair = Pair(admission.target, admission.draft, Share(placed.seat.rank, placed.seat.world))
-        found, outcome = predict(placed.facts, pair, work, placed.dtype)
+        found, outcome = predict(facts, pair, Workload(placed.need.layout, step), placed.dtype)
         if found is not None:
-            self.known[placed.facts.kind] = found
+            self.known[facts.kind] = found
         return outcome
+
+
+def _longest(placed: Placed) -> int:
+    return placed.options.max_model_len or placed.need.limit_tokens
 
 
 def _assumed(options: Options) -> tuple[DeviceFacts, ...]:
@@ -132,7 +149,7 @@ def _with_notes(memory: MemoryFacts, placed: Placed, judge: Judge) -> MemoryFact
     """The ledger's remarks, with what is predicted and what is not known."""
     peaks = judge.known.get(placed.facts.kind, ())
     told = ", ".join(f"{peak.phase} {bytes_text(peak.peak_bytes)}" for peak in peaks)
-    activation = f"activation: predicted, the larger of {told}"
+    activation = f"activation: predicted{judge.part}, the larger of {told}"
     if judge.why_not is not None:
         activation = f"activation: not predicted ({judge.why_not}); it stands as 0, a lower bound"
     by_nvml = placed.facts.kind is DeviceKind.CUDA and not placed.facts.exact

@@ -16,7 +16,7 @@ from server.render.text import render_settings, render_verdict
 from server.report import NOT_LOADED, NOT_TOUCHED, Report
 from server.run import Run
 from server.startup import boot, prove
-from server.telling import finish, interrupted, our_bug
+from server.telling import failed, finish, interrupted
 
 Work = Callable[[Life], object | None]
 
@@ -127,5 +127,5 @@ def _work_or_tell(run: Run, work: Work, life: Life) -> object | None:
         pass
     except Exception as error:  # a bug of ours, or of several ranks the end of another one
         if run.council is None or not run.council.explains(error, run.log):
-            run.log.tell(our_bug(error, run.log))
+            run.log.tell(failed(error, run.log))
     return None

@@ -1,5 +1,6 @@
 """The end of a boot: the verdict is printed, and the reports are written, whatever went wrong."""
 
+import errno
 import os
 import signal
 import sys
@@ -71,6 +72,25 @@ def interrupted(number: int, log: Log) -> Outcome:
     log.report.ended_by_signal = number
     message = f"{signal.Signals(number).name} arrived in phase {log.current}"
     return outcome_of("SD606", [finding("SD606", message)])
+
+
+def failed(error: Exception, log: Log) -> Outcome:
+    """SD613: a limit of the process was met, wherever that was; else SD608."""
+    met = _limit(error)
+    if not met:
+        return our_bug(error, log)
+    return outcome_of("SD613", [finding("SD613", f"{met} in phase {log.current}")])
+
+
+def _limit(error: BaseException | None) -> str:
+    """Which limit `error` is about, in words; nothing for another fault."""
+    if error is None:
+        return ""
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        return "no more files can be opened"
+    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        return "no more threads can be started"
+    return _limit(error.__cause__)
 
 
 def our_bug(error: Exception, log: Log) -> Outcome:

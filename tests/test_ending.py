@@ -2,6 +2,8 @@
 
 import io
 import json
+import signal
+import threading
 from dataclasses import replace
 
 import pytest
@@ -86,6 +88,35 @@ def test_the_first_rank_with_a_fault_tells_it_and_the_others_nothing(
     assert order[0].said.count("a file changed") == 1
     assert order[0].said.endswith("its bar\nverdict\n")
     assert order[1].said == ""
+
+
+def test_nothing_is_printed_after_the_verdict_that_another_rank_tells(ranks: list[Rank]) -> None:
+    ranks[0].log.console.line("loading")
+    ranks[1].log.tell(ERROR)
+    ranks[0].log.console.line("profile ...")
+    assert [ranks[1].end(), ranks[0].end()] == [65, 65]
+    assert ranks[0].said == "loading\n"
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_a_signal_that_comes_to_all_is_told_by_rank_0_unless_it_does_not_hear(
+    ranks: list[Rank], monkeypatch: pytest.MonkeyPatch, hears: bool
+) -> None:
+    for rank in ranks:
+        rank.log.report.ended_by_signal = signal.SIGTERM
+    zero = threading.Thread(target=lambda: (ranks[0].log.console.line("load ends"), ranks[0].end()))
+
+    def while_it_waits(_: float) -> None:
+        if not zero.ident:
+            zero.start()
+            zero.join()
+
+    monkeypatch.setattr("server.ending._CLAIM_S", 60.0 if hears else 0.0)
+    monkeypatch.setattr("server.ending.time.sleep", while_it_waits)
+    assert ranks[1].end() == 143
+    assert [rank.said for rank in ranks] == (
+        ["load ends\nverdict\n", ""] if hears else ["", "verdict\n"]
+    )
 
 
 def test_a_rank_that_loses_the_others_leaves_the_word_to_the_one_who_knows(

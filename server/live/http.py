@@ -1,5 +1,6 @@
 """What answers on the port. Needs the extra `http`; imported only where --port is given."""
 
+import asyncio
 import json
 import logging
 import socket
@@ -12,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from uvicorn import Config, Server
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from server.live.metrics import CONTENT_TYPE, metrics_text
-from server.live.port import ADDRESS
+from server.live.port import ADDRESS, QUEUE
 from server.live.state import State
 from server.render.console import Console
 
@@ -22,6 +24,23 @@ from server.render.console import Console
 _HOSTS = (ADDRESS, "localhost")
 _MOST_CONNECTIONS = 64
 _PATIENCE_S = 0.8
+
+
+class Connection(H11Protocol):
+    """One client. Where there are too many, the one that came first has had its time.
+
+    Clients that say nothing, or do not read, then keep neither a probe out nor the load from
+    opening files.
+    """
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take the client, and end the oldest one that is too many."""
+        self.since_s = self.loop.time()
+        super().connection_made(transport)
+        others = (one for one in self.connections if isinstance(one, Connection))
+        open_ones = [one for one in others if not one.transport.is_closing()]
+        if len(open_ones) > _MOST_CONNECTIONS:
+            min(open_ones, key=lambda one: one.since_s).transport.abort()
 
 
 class Answering:
@@ -34,7 +53,8 @@ class Answering:
         config = Config(
             make_app(state),
             loop="asyncio",
-            http="h11",
+            http=Connection,
+            backlog=QUEUE,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -42,7 +62,6 @@ class Answering:
             access_log=console.style.verbose,
             server_header=False,
             proxy_headers=False,
-            limit_concurrency=_MOST_CONNECTIONS,
         )
         self.number: int = listening.getsockname()[1]
         self._server = Server(config)
@@ -109,8 +128,13 @@ class _ToConsole(logging.Handler):
 
 
 def _tell_in(console: Console) -> None:
-    # Of its own doings only faults; requests are asked for by `access_log`.
-    for name, level in (("uvicorn.error", logging.ERROR), ("uvicorn.access", logging.INFO)):
+    # Of its own doings only faults; requests are asked for by `access_log`. What asyncio has to
+    # tell is a client for which no descriptor was left.
+    for name, level in (
+        ("uvicorn.error", logging.ERROR),
+        ("uvicorn.access", logging.INFO),
+        ("asyncio", logging.CRITICAL),
+    ):
         logger = logging.getLogger(name)
         logger.handlers = [_ToConsole(console, level)]
         logger.propagate = False

@@ -17,6 +17,9 @@ from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
 from server.memory.units import bytes_text
 
+# A file of ours has some 200.
+_MOST_BYTES = 4096
+
 
 class Instance(NamedTuple):
     """One instance: its process, its device as it is shown, when it came (UTC), its limit."""
@@ -91,16 +94,19 @@ def _others(folder: Path, own: Path) -> Iterator[Instance]:
         if path == own:
             continue
         try:
-            with path.open() as file:
-                if _is_left(file.fileno()):
+            # Whatever lies in a folder that others may write: a pipe, a link to another file.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with open(descriptor, "rb") as file:
+                if _is_left(descriptor):
                     path.unlink()
                 else:
-                    yield _read(json.load(file))
-        except (OSError, ValueError, TypeError, KeyError):
+                    yield _read(file.read(_MOST_BYTES))
+        except (OSError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
             continue  # gone by now, another user's, or of another version
 
 
-def _read(told: Mapping[str, str]) -> Instance:
+def _read(text: bytes) -> Instance:
+    told = json.loads(text)
     since, limit_bytes = str(told["since"]), int(told["limit_bytes"])
     return Instance(int(told["pid"]), str(told["device"]), since, limit_bytes)
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from server.live.http import Answering
 
 ADDRESS = "127.0.0.1"
-_QUEUE = 128
+QUEUE = 128
 
 
 def bind(number: int) -> tuple[socket.socket | None, Outcome]:
@@ -24,7 +24,7 @@ def bind(number: int) -> tuple[socket.socket | None, Outcome]:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((ADDRESS, number))
-        listening.listen(_QUEUE)
+        listening.listen(QUEUE)
     except OSError as error:
         listening.close()
         message = f"--port is {number}, and {ADDRESS}:{number} cannot be opened: {error.strerror}"

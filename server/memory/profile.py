@@ -196,14 +196,18 @@ def _run(
 
 
 def _hopeless(source: MemorySource, models: Models, shape: StepShape) -> Finding | None:
-    """A step whose input alone has no room: told at once, without minutes of building it up.
+    target = models.target
+    row_bytes = target.config.hidden_size * target.dtype.itemsize
+    return hopeless(shape, row_bytes, source.free_bytes())
+
+
+def hopeless(shape: StepShape, embedding_bytes: int, free_bytes: int) -> Finding | None:
+    """SD504 for a step whose input alone has no room: told at once, without minutes of building it.
 
     Each row is an int64 token and its embedding, both held while the first layer runs.
     """
     rows = max(shape.prefill_tokens, shape.num_seqs * shape.verify_tokens)
-    target = models.target
-    least_bytes = rows * (8 + target.config.hidden_size * target.dtype.itemsize)
-    free_bytes = source.free_bytes()
+    least_bytes = rows * (8 + embedding_bytes)
     if least_bytes <= free_bytes:
         return None
     least, free = apart(least_bytes, free_bytes)

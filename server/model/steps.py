@@ -1,7 +1,7 @@
 """The worst step that a server with these settings can meet, run for its memory alone."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle, islice
 
 import torch
@@ -33,6 +33,16 @@ class StepShape:
     num_seqs: int
     verify_tokens: int
     max_model_len: int
+
+    @property
+    def requests(self) -> int:
+        """How many sequences the larger of both steps has."""
+        return max(self.num_seqs, -(-self.prefill_tokens // self.max_model_len))
+
+    def at_most(self, requests: int) -> "StepShape":
+        """The same with no more than so many sequences in either step."""
+        tokens = min(self.prefill_tokens, requests * self.max_model_len)
+        return replace(self, prefill_tokens=tokens, num_seqs=min(self.num_seqs, requests))
 
 
 def blocks_for_worst_step(shape: StepShape, block_tokens: int) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.faults.fault import Fault, Unavailable
 from tests.faults.place import Place
+from tests.rules.make_process import NO_THREADS
 
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
 _PR_CAPBSET_DROP = 24
@@ -135,10 +136,25 @@ def _reader_gone(place: Place) -> None:
     place.stdout = place.stderr = os.fdopen(writer, "w")
 
 
+def _no_threads(ranks: int) -> Prepare:
+    def prepare(place: Place) -> None:
+        place.module("sitecustomize", NO_THREADS)
+        place.use("--tensor-parallel-size", str(ranks))
+
+    return prepare
+
+
 def _full_output(place: Place) -> None:
     place.check()
     place.use("--output-format", "json")
     place.stdout = os.fdopen(os.open("/dev/full", os.O_WRONLY), "w")
+
+
+def _full_output_of_ranks(place: Place) -> None:
+    _full_output(place)
+    place.argv.remove("--check")
+    place.use("--tensor-parallel-size", "2")
+    place.use("--output-format", "jsonl")  # of which the launcher writes the first lines
 
 
 def _ascii(place: Place) -> None:
@@ -176,12 +192,16 @@ AROUND = (
     Fault("both are closed", _closed(1, 2), 0, ""),
     Fault("the reader went away", _reader_gone, 0, ""),
     Fault("standard output is full", _full_output, 66, "error[SD707]"),
+    Fault("standard output is full, with ranks", _full_output_of_ranks, 66, "error[SD707]"),
     Fault("a locale without UTF-8", _ascii, 66, "error[SD101]"),
     Fault("an address space of 2 GiB", limit(resource.RLIMIT_AS, 2 * _GIB), 0, "accepted: "),
     Fault("an address space of 300 MiB", limit(resource.RLIMIT_AS, 300 * 2**20), 69, "error[SD"),
     Fault("data of 100 MiB", limit(resource.RLIMIT_DATA, 100 * 2**20), 69, "error[SD"),
     Fault("a control group of 96 MiB", _cgroup, 69, "error[SD50"),
     Fault("8 open files", limit(resource.RLIMIT_NOFILE, 8), 69, "error[SD607]"),
+    Fault("10 open files", limit(resource.RLIMIT_NOFILE, 10), 69, "error[SD6"),
+    Fault("no thread can be started", _no_threads(1), 69, "error[SD613]"),
+    Fault("no thread can be started by the ranks", _no_threads(2), 69, "error[SD613]"),
     Fault("no torch", broken("torch", "raise ImportError('no torch')"), 69, "error[SD607]"),
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),

@@ -1,9 +1,13 @@
 """The four endpoints, over a boot that stands still at a phase."""
 
 import io
+import os
 import re
+import resource
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -175,6 +179,23 @@ def test_a_client_that_says_nothing_does_not_keep_it_open(log: Log) -> None:
             socket.create_connection(("127.0.0.1", answering.number))
 
 
+def test_clients_that_say_nothing_keep_no_probe_out(port: int) -> None:
+    with ExitStack() as many:
+        for _ in range(200):
+            silent = many.enter_context(socket.create_connection(("127.0.0.1", port), 20))
+        assert ask(port, "/health").status == 200
+        held = [end for end in os.listdir("/proc/self/fd") if _is_socket(end)]
+        assert len(held) < 200 + 100  # both ends of a connection are here
+        silent.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert silent.recv(100).startswith(b"HTTP/1.1 200")
+
+
+def _is_socket(descriptor: str) -> bool:
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{descriptor}").startswith("socket:")
+    return False
+
+
 def test_garbage_is_answered_and_told_nowhere(
     log: Log, port: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -183,6 +204,27 @@ def test_garbage_is_answered_and_told_nowhere(
         odd.sendall(b"\0\xff nonsense\r\n\r\n")
         assert odd.recv(100).startswith(b"HTTP/1.1 400")
     ask(port, "/health")
+    assert said(log) == ""
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_client_without_a_descriptor_is_told_nowhere(
+    log: Log, port: int, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ask(port, "/health")
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with socket.socket() as client, ExitStack() as files:
+        client.settimeout(60)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (1024, limits[1]))
+        files.callback(resource.setrlimit, resource.RLIMIT_NOFILE, limits)
+        with suppress(OSError):
+            while True:
+                files.enter_context(open("/dev/null"))
+        client.connect(("127.0.0.1", port))
+        client.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        time.sleep(0.5)
+        files.close()
+        assert client.recv(100).startswith(b"HTTP/1.1 200")
     assert said(log) == ""
     assert capfd.readouterr() == ("", "")
 

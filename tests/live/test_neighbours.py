@@ -59,10 +59,20 @@ def test_what_a_dead_one_left_is_taken_away(tmp_path: Path) -> None:
     second.leave()
 
 
+ODD = (
+    "{", "[]", json.dumps({}), "\0\udcff",
+    json.dumps({**FIRST._asdict(), "limit_bytes": float("inf")}),
+    json.dumps({**FIRST._asdict(), "device": "x" * 5000}),
+    "[" * 4000,
+)  # fmt: skip
+
+
 def test_a_file_that_cannot_be_read_is_passed_over(tmp_path: Path) -> None:
-    presences = [arrive(tmp_path, FIRST)[0] for _ in range(3)]
-    for path, text in zip(sorted(tmp_path.iterdir()), ["{", "[]", json.dumps({})], strict=True):
-        path.write_text(text)
+    presences = [arrive(tmp_path, FIRST)[0] for _ in ODD]
+    for path, text in zip(sorted(tmp_path.iterdir()), ODD, strict=True):
+        path.write_text(text, errors="surrogateescape")
+    os.mkfifo(tmp_path / "pipe.json")
+    (tmp_path / "link.json").symlink_to("/dev/zero")
     last, told = arrive(tmp_path, SECOND)
     assert not told.findings
     for presence in (*presences, last):

@@ -8,7 +8,7 @@ from tests.rules.make_case import make_example
 from tests.rules.make_command import Typed
 from tests.rules.make_device import Found, Opened, Started
 from tests.rules.make_life import Neighbour, Packages, Taken
-from tests.rules.make_process import Installed, Ranks, Signalled
+from tests.rules.make_process import Installed, Ranks, Signalled, Threads
 
 EXAMPLES: tuple[Example, ...] = (
     make_example("SD601", Found("cuda:2", 2), Found("cuda:1", 2)),
@@ -28,4 +28,5 @@ EXAMPLES: tuple[Example, ...] = (
     make_example("SD610", Taken(True), Taken(False)),
     make_example("SD611", Neighbour(True), Neighbour(False)),
     make_example("SD612", Packages("uvicorn.py"), Packages("uvicorn.txt")),
+    make_example("SD613", Threads(allowed=False), Threads(allowed=True)),
 )

@@ -22,7 +22,8 @@ from tests.rules.make_checkpoint import NAME, write_checkpoint
 
 _REPORT = "report.json"
 _COMMAND = "python -m server --target"
-_TWO_RANKS = "--device cpu --tensor-parallel-size 2 --exit-after-boot"
+_ONE_RANK = "--device cpu --exit-after-boot"
+_TWO_RANKS = f"{_ONE_RANK} --tensor-parallel-size 2"
 _PATIENCE_S = 120
 
 
@@ -84,13 +85,41 @@ class Installed(NamedTuple):
             return _finish(process, folder)
 
 
+class Threads(NamedTuple):
+    """A process that may start threads, or none beside its first."""
+
+    allowed: bool
+
+    @property
+    def told(self) -> str:
+        state = "as many threads as it needs" if self.allowed else "no thread"
+        return f"`{_COMMAND} ./{NAME} {_ONE_RANK}`, where the process may start {state}."
+
+    def judge(self, folder: Path) -> Outcome:
+        write_checkpoint(folder / NAME, sharded=False)
+        if not self.allowed:
+            # A limit on processes does not hold for the superuser.
+            (folder / "sitecustomize.py").write_text(NO_THREADS)
+        with _started(folder, f"./{NAME} {_ONE_RANK}") as process:
+            return _finish(process, folder)
+
+
+# What Python raises where pthread_create answers EAGAIN.
+NO_THREADS = """
+import threading
+def refuse(*_):
+    raise RuntimeError("can't start new thread")
+threading._start_new_thread = refuse
+"""
+
+
 @contextmanager
 def _started(folder: Path, words: str) -> Iterator[subprocess.Popen[str]]:
     """The server, started in `folder` with `words` behind --target; it is ended at the end."""
     command = [*_COMMAND.split()[1:], *words.split()]
     with subprocess.Popen(
         [sys.executable, *command, "--report-file", _REPORT],
-        env=environment(folder),
+        env=environment(folder, {"PYTHONPATH": os.pathsep.join((str(folder), str(ROOT)))}),
         cwd=folder,
         stderr=subprocess.PIPE,
         text=True,

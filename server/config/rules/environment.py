@@ -117,4 +117,15 @@ RULES = (
         source="https://uvicorn.dev/#usage",
         exit_code=ExitCode.UNAVAILABLE,
     ),
+    Rule(
+        id="SD613",
+        name="process-limit",
+        summary="the process may open the files and start the threads that a boot needs",
+        why="a limit of the process or of its container ends the boot wherever it is met",
+        fix="raise the limit on open files (ulimit -n), or that on processes and threads "
+        "(ulimit -u, and pids.max of a container)",
+        source="https://man7.org/linux/man-pages/man3/pthread_create.3.html (EAGAIN), "
+        "https://man7.org/linux/man-pages/man2/open.2.html (EMFILE)",
+        exit_code=ExitCode.UNAVAILABLE,
+    ),
 )
