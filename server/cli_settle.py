@@ -1,5 +1,6 @@
 """Settles each flag: reads its value from the command line or its variable, and tells faults."""
 
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
@@ -13,7 +14,7 @@ from server.options import MAPPED
 from server.render.escape import word
 
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens", "draft_kv_cache_dtype")
-_FILES = ("report_html", "report_file", "junit_file")
+_FILES = ("report_html", "report_file", "junit_file", "termination_log")
 _NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
 _SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
@@ -160,10 +161,18 @@ def _outputs_at_odds(settled: Settled) -> Iterator[Finding]:
         message = f"{concise.spelling} is a form of text, and {form.spelling} is {form.text}"
         yield finding("SD705", message, concise.location, form.location)
     for one, other in combinations(filter(settled.values.get, _FILES), 2):
-        if settled.values[one] == settled.values[other]:
+        if _one_file(settled.values[one], settled.values[other]):
             first, second = settled.given[one], settled.given[other]
             message = f"{first.spelling} and {second.spelling} are both {word(first.text or '')}"
             yield finding("SD705", message, first.location, second.location)
+
+
+def _one_file(one: object, other: object) -> bool:
+    """True for two paths that lead to one file, also through links."""
+    try:
+        return one == other or os.path.realpath(str(one)) == os.path.realpath(str(other))
+    except OSError:  # the folder that this process stands in is gone
+        return False
 
 
 def _with_ranks(settled: Settled) -> Iterator[Finding]:
