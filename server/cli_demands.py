@@ -1,5 +1,6 @@
 """What settings demand of each other, and of who started this process."""
 
+import os
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 
@@ -13,7 +14,7 @@ from server.seats import read_seat
 
 _NEED_DRAFT = ("spec_method", "num_speculative_tokens", "draft_kv_cache_dtype")
 _NEED_PLAN = ("assume_gpu", "assume_memory", "predict")
-_FILES = ("report_html", "report_file", "junit_file")
+_FILES = ("report_html", "report_file", "junit_file", "termination_log")
 
 
 def demands(settled: Settled, boots: bool) -> Iterator[Finding]:
@@ -76,10 +77,18 @@ def _outputs_at_odds(settled: Settled) -> Iterator[Finding]:
         message = f"{concise.spelling} is a form of text, and {form.spelling} is {form.text}"
         yield finding("SD705", message, concise.location, form.location)
     for one, other in combinations(filter(settled.values.get, _FILES), 2):
-        if settled.values[one] == settled.values[other]:
+        if _one_file(settled.values[one], settled.values[other]):
             first, second = settled.given[one], settled.given[other]
             message = f"{first.spelling} and {second.spelling} are both {word(first.text or '')}"
             yield finding("SD705", message, first.location, second.location)
+
+
+def _one_file(one: object, other: object) -> bool:
+    """True for two paths that lead to one file, also through links."""
+    try:
+        return one == other or os.path.realpath(str(one)) == os.path.realpath(str(other))
+    except OSError:  # the folder that this process stands in is gone
+        return False
 
 
 def started_elsewhere(settled: Settled, environ: Mapping[str, str]) -> Iterator[Finding]:

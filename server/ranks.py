@@ -149,13 +149,13 @@ def torchrun_store() -> "Store":
     if torch is None:
         raise ImportError(outcome.findings[0].message)
     found: list[Store] = []
-    failed: list[RuntimeError] = []
+    failed: list[Exception] = []
 
     def meet() -> None:
         try:
             timeout = timedelta(seconds=_RENDEZVOUS_S)
             found.append(next(torch.distributed.rendezvous("env://", timeout=timeout))[0])
-        except RuntimeError as error:
+        except Exception as error:  # a host without an address, whatever torch makes of it
             failed.append(error)
 
     # It waits for the others deaf to signals: a thread of its own leaves this one its ears.
@@ -163,5 +163,5 @@ def torchrun_store() -> "Store":
     thread.start()
     thread.join()
     if failed:
-        raise failed[0]
+        raise RuntimeError(str(failed[0])) from failed[0]
     return found[0]

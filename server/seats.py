@@ -13,6 +13,7 @@ from server.findings import first_line
 
 # What torchrun sets for every process, and what cannot be guessed where it is missing.
 _NEEDED = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+_MOST_PORT = 2**16 - 1
 
 
 class RankLost(Exception):
@@ -79,6 +80,9 @@ def read_seat(environ: Mapping[str, str], ranks: int | None) -> Seat:
         raise ValueError(f"WORLD_SIZE is {world}, --tensor-parallel-size is {ranks}")
     if world == 1:
         return ALONE
+    port = _number(environ, "MASTER_PORT")
+    if not 0 < port <= _MOST_PORT:
+        raise ValueError(f"MASTER_PORT is {port}, not from 1 to {_MOST_PORT}")
     sharers = _number(environ, "LOCAL_WORLD_SIZE", world)
     local = _number(environ, "LOCAL_RANK", rank)
     if not (0 <= rank < world and 0 <= local < sharers <= world):

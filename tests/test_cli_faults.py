@@ -1,5 +1,7 @@
 """Refused command lines: each fault with the place, both values and a fix; all in one pass."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -326,13 +328,16 @@ def test_a_flag_of_a_plan_needs_a_plan(flag: list[str]) -> None:
     assert not faults("--target", "T", "--plan", *flag)
 
 
-def test_outputs_that_exclude_each_other() -> None:
+def test_outputs_that_exclude_each_other(tmp_path: Path) -> None:
     fault = with_target("--concise", "--output-format", "json")
     assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
     assert fault.message == "--concise is a form of text, and --output-format is json"
     fault = with_target("--report-file", "r", SERVER_JUNIT_FILE="r")
     assert (fault.rule, exit_code_of([fault])) == ("SD705", ExitCode.USAGE)
     assert fault.message == "--report-file and SERVER_JUNIT_FILE are both r"
+    (tmp_path / "link").symlink_to(tmp_path / "r")
+    fault = with_target("--report-file", f"{tmp_path}/r", "--termination-log", f"{tmp_path}/link")
+    assert fault.message == f"--report-file and --termination-log are both {tmp_path}/r"
     for argv in (
         ["--concise", "--output-format", "text"],
         ["--no-concise", "--output-format", "json"],

@@ -41,6 +41,8 @@ def test_one_process_of_torchrun_is_alone() -> None:
         ({"LOCAL_RANK": "4"}, 8, "LOCAL_RANK is 4 of 4"),
         ({"LOCAL_WORLD_SIZE": "9"}, 8, "LOCAL_RANK is 1 of 9"),
         ({"RANK": "-1"}, 8, "RANK is '-1', a number is needed"),
+        ({"MASTER_PORT": "65536"}, 8, "MASTER_PORT is 65536, not from 1 to 65535"),
+        ({"MASTER_PORT": "tcp"}, 8, "MASTER_PORT is 'tcp', a number is needed"),
         ({"WORLD_SIZE": "x"}, 8, "WORLD_SIZE is 'x', a number is needed"),
     ],
 )

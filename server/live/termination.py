@@ -9,6 +9,7 @@ from pathlib import Path
 
 from server.findings import Finding, Severity
 from server.render.escape import visible
+from server.render.files import OF_A_CHECKPOINT, is_of_a_checkpoint
 from server.report import Report
 
 # Kubernetes mounts it into each container; elsewhere it is not there.
@@ -25,6 +26,8 @@ def leave_message(report: Report, asked: Path | None, default: Path = DEFAULT) -
     """
     if not report.exit_code:
         return None
+    if asked and is_of_a_checkpoint(asked):
+        return OF_A_CHECKPOINT
     flags = os.O_WRONLY | os.O_TRUNC | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         # In place: the file is a mount, in a folder where this user may make none.

@@ -7,6 +7,7 @@ from pathlib import Path
 
 _FLAGS = os.O_WRONLY | os.O_CLOEXEC
 _TRIES = 100
+OF_A_CHECKPOINT = "a file of a checkpoint is there, which a report would destroy"
 
 
 def write_report(path: Path, text: str) -> str | None:
@@ -17,6 +18,8 @@ def write_report(path: Path, text: str) -> str | None:
     cannot be replaced, and is written in place.
     """
     data = f"{text}\n".encode("utf-8", "backslashreplace")
+    if is_of_a_checkpoint(path):
+        return OF_A_CHECKPOINT
     try:
         if _is_special(path):
             _write_in_place(path, data)
@@ -32,6 +35,8 @@ def why_unwritable(path: Path) -> str | None:
     try:
         if path.is_dir():
             return os.strerror(errno.EISDIR)
+        if is_of_a_checkpoint(path):
+            return OF_A_CHECKPOINT
         if _is_special(path):
             return None if os.access(path, os.W_OK) else os.strerror(errno.EACCES)
         place = Path(os.path.realpath(path))
@@ -42,6 +47,16 @@ def why_unwritable(path: Path) -> str | None:
     except (OSError, ValueError) as error:
         return _reason(error)
     return None if allowed else os.strerror(errno.EACCES)
+
+
+def is_of_a_checkpoint(path: Path) -> bool:
+    """True for a file that is there and has a name by which models are loaded."""
+    try:
+        names = (path.name, os.path.basename(os.path.realpath(path)))
+        named = any(name == "config.json" or ".safetensors" in name for name in names)
+        return named and path.is_file()
+    except (OSError, ValueError):
+        return False
 
 
 def _is_special(place: Path) -> bool:

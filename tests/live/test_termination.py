@@ -68,6 +68,12 @@ def test_a_file_that_was_asked_for_and_cannot_be_written_is_told(tmp_path: Path)
         assert leave_message(refused("one"), None, path) is None
 
 
+def test_a_checkpoint_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    assert leave_message(refused("one"), tmp_path / "config.json")
+    assert (tmp_path / "config.json").read_text() == "{}"
+
+
 @pytest.mark.parametrize("wrong", [(), ("--max-num-seqs", "none")])
 def test_a_refusal_leaves_its_message(tmp_path: Path, wrong: tuple[str, ...]) -> None:
     path = tmp_path / "message"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.render.files import why_unwritable, write_report
+from server.render.files import OF_A_CHECKPOINT, why_unwritable, write_report
 
 
 def test_a_report_is_written_and_replaced(tmp_path: Path) -> None:
@@ -40,7 +40,27 @@ def make_nothing(tmp_path: Path) -> Path:
     return tmp_path / "missing" / "report.json"
 
 
+def make_shard(tmp_path: Path) -> Path:
+    (tmp_path / "model-00001-of-00002.safetensors").write_text("weights")
+    return tmp_path / "model-00001-of-00002.safetensors"
+
+
+def make_link_to_a_config(tmp_path: Path) -> Path:
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "report.json").symlink_to("config.json")
+    return tmp_path / "report.json"
+
+
+def make_config_in_a_cache(tmp_path: Path) -> Path:
+    (tmp_path / "1234abcd").write_text("{}")
+    (tmp_path / "config.json").symlink_to("1234abcd")
+    return tmp_path / "config.json"
+
+
 BAD_PLACES = [
+    (make_shard, OF_A_CHECKPOINT),
+    (make_link_to_a_config, OF_A_CHECKPOINT),
+    (make_config_in_a_cache, OF_A_CHECKPOINT),
     (make_folder, "Is a directory"),
     (make_file_as_parent, "Not a directory"),
     (make_nothing, "No such file or directory"),
@@ -52,10 +72,18 @@ def test_a_place_that_cannot_be_written_is_a_reason(
     tmp_path: Path, make: Callable[[Path], Path], reason: str
 ) -> None:
     path = make(tmp_path)
-    before = sorted(tmp_path.rglob("*"))
+    before = contents(tmp_path)
     assert why_unwritable(path) == reason
     assert write_report(path, "{}") == reason
-    assert sorted(tmp_path.rglob("*")) == before
+    assert contents(tmp_path) == before
+
+
+def contents(folder: Path) -> dict[Path, str | None]:
+    return {path: path.read_text() if path.is_file() else None for path in folder.rglob("*")}
+
+
+def test_a_config_that_is_not_there_yet_can_be_a_report(tmp_path: Path) -> None:
+    assert why_unwritable(tmp_path / "config.json") is None
 
 
 def test_a_good_place_is_not_touched_when_it_is_only_asked_about(tmp_path: Path) -> None:
