@@ -48,9 +48,10 @@ def write_files(log: Log, telling: Telling) -> None:
             continue
         from server.render.outputs import document
 
-        told = any(known.message.startswith(_unwritten(path)) for known in log.report.findings)
+        found = [known for known in log.report.findings if known.rule == "SD707"]
+        told = [place.value for known in found for place in known.locations]
         problem = write_report(path, document(name, log.report, RULES))
-        if problem is not None and not told:
+        if problem is not None and str(path) not in told:
             log.tell(unwritable(path, problem, field))
 
 
@@ -58,10 +59,6 @@ def unwritable(path: Path, problem: str | None, field: str = "output_format") ->
     """SD707 for the `path` that the flag of `field` names; nothing where there is no problem."""
     if problem is None:
         return outcome_of("SD707", ())
-    message = f"{_unwritten(path)}{problem}"
+    message = f"the report cannot be written to {path}: {problem}"
     where = Location("flag", flag=BY_FIELD[field].name, value=str(path))
     return outcome_of("SD707", [finding("SD707", message, where)])
-
-
-def _unwritten(path: Path) -> str:
-    return f"the report cannot be written to {path}: "

@@ -48,13 +48,13 @@ def refuse(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> Finding
     if shortfall.cause is Cause.WEIGHTS:
         return _weights(case, shortfall, ranks)
     if shortfall.cause is Cause.BUSY:
-        return too_busy(case, shortfall.request, shortfall.need_bytes)
+        return too_busy(case, shortfall.request, shortfall.need_bytes, shortfall.limiting_rank)
     return _pool(case, shortfall, ranks)
 
 
-def too_busy(case: Case, request: PlanRequest, pool_bytes: int) -> Finding:
+def too_busy(case: Case, request: PlanRequest, pool_bytes: int, limiting_rank: int = 0) -> Finding:
     """SD503: others hold memory that the limit, or the smallest pool of `pool_bytes`, needs."""
-    rank = request.ranks[0]
+    rank = request.ranks[limiting_rank]
     ceiling = rank.ceiling_bytes or 0
     limit = limit_bytes(request.utilization, rank.total_bytes)
     smallest = rank.charges.fixed_bytes + pool_bytes

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from server.findings import CheckStatus, ExitCode, Outcome, exit_code_of
 from server.memory.facts import DeviceKind
-from server.memory.gates import GateResult, Measured, gate_a, gate_b
+from server.memory.gates import GateResult, Measured, gate_a, gate_b, measured_rank
 from server.memory.need import WeightBytes
 from server.memory.nvml import Tenant
 from server.memory.shape import RunShape
@@ -226,6 +226,16 @@ def test_gate_b_refuses_as_busy_when_the_smallest_pool_has_no_room() -> None:
     assert refused.plan is None
     assert errors(refused.outcome) == ["SD503"]
     assert gate_b_at(smallest).plan is not None
+
+
+def test_of_several_ranks_the_busy_one_is_told() -> None:
+    need, options, shape = make_need(), make_options(), shape_of(64)
+    figures = [Measured(GIB, 2 * GIB, free) for free in (60 * GIB, 4 * GIB)]
+    ranks = tuple(measured_rank(make_facts(), need, options, each) for each in figures)
+    refused = gate_b(make_facts(), need, options, shape, replace(figures[0], ranks=ranks))
+    (free,) = [place for place in only(refused.outcome).locations if place.role == "free"]
+    assert (errors(refused.outcome), free.value) == (["SD503"], ranks[1].ceiling_bytes)
+    assert ranks[1].ceiling_bytes == 5 * GIB + TARGET_BYTES
 
 
 def test_gate_b_refuses_a_pool_that_the_limit_does_not_allow() -> None:
