@@ -71,8 +71,7 @@ class _Record(argparse.Action):
 def _help_of(flag: Flag, default: str) -> str:
     """The help of one flag: what it does, its default, other spellings, its variable."""
     remarks = [f"default: {default}"] if default else []
-    others = [alias for alias in flag.aliases if alias.startswith("--")]
-    remarks += [f"also {', '.join(others)}"] if others else []
+    remarks += [f"also {', '.join(flag.aliases)}"] if flag.aliases else []
     remarks += [f"{flag.negation} turns it off"] if flag.negation else []
     remarks += [flag.variable] if flag.env else []
     text = f"{flag.help} [{'; '.join(remarks)}]" if remarks else flag.help

@@ -21,7 +21,7 @@ def demands(settled: Settled, boots: bool) -> Iterator[Finding]:
     """A boot needs --target; some flags need another one, or exclude it."""
     if boots and "target" not in settled.values and not settled.refused("target"):
         place = Location("flag", flag="--target", has_value=False)
-        fix = "--target NAME|PATH, for example --target Qwen3-8B"
+        fix = "--target NAME|PATH, for example --target Qwen3-8B; --help lists the flags"
         yield finding("SD704", "--target is not given", place, fix=fix)
     yield from _at_odds(settled)
     yield from _outputs_at_odds(settled)

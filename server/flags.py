@@ -233,7 +233,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--max-num-seqs",
         _MEMORY,
-        "requests that run at once",
+        "requests that run at once; without it: 64 on CUDA, 4 on a CPU",
         read_count,
         "REQUESTS",
         "64",
@@ -242,7 +242,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--max-num-batched-tokens",
         _MEMORY,
-        "tokens of one prefill step",
+        "tokens of one prefill step; without it: 8192 on CUDA, 256 on a CPU",
         read_count,
         "TOKENS",
         "8192",

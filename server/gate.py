@@ -93,7 +93,8 @@ def find_checkpoint(role: str, asked: str, options: Options) -> tuple[Checkpoint
     except SampleError as error:
         file = str(error.path) if error.path else None
         where = Location(role, file=file, flag=f"--{role}", value=asked)
-        return None, outcome_of(error.rule, [finding(error.rule, error.message, where)])
+        fix = None if file else "give one of these names"
+        return None, outcome_of(error.rule, [finding(error.rule, error.message, where, fix=fix)])
     return Checkpoint(role, asked, folder / "config.json", folder, "embedded sample"), Outcome()
 
 

@@ -22,7 +22,7 @@ COMPLAINTS = [
         re.M,
     )
 ]
-NOT_OURS = {"--fail", "--nproc-per-node", "--rounds", "--runs"}
+NOT_OURS = {"--local-dir", "--nproc-per-node", "--rounds", "--runs"}
 MADE_UP = {"SD299"}  # the example of docs/add-a-rule.md
 
 

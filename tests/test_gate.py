@@ -38,6 +38,13 @@ def test_a_plain_draft_is_servable() -> None:
     assert (log.report.draft.family, log.report.draft.layout) == ("dflash", "anchor-drop")
 
 
+def test_a_sample_that_is_misspelt_is_told_with_the_names_there_are() -> None:
+    _, outcome = gate.find_checkpoint("draft", "sample:flash", make_options("nowhere"))
+    (found,) = outcome.findings
+    assert "sample:dflash" in found.message
+    assert (found.rule, found.fix) == ("SD112", "give one of these names")
+
+
 def test_no_draft_is_servable() -> None:
     log = make_log()
     found = gate.read_draft_config(make_options("nowhere"), log)

@@ -94,6 +94,16 @@ def test_what_needs_no_prediction_needs_no_torch_and_reads_no_weight(
     assert any("a lower bound" in note for note in seen.json["memory"]["notes"])
 
 
+def test_a_pool_that_is_too_large_for_the_device_leaves_no_length(
+    pair: tuple[str, ...], cache: Path
+) -> None:
+    asked = ("--no-predict", "--assume-memory", "80GiB", "--kv-cache-memory-bytes", "80GiB")
+    done = run(*pair, *asked, cache=cache)
+    assert done.code == 69
+    assert "  does not fit; no length fits these settings\n" in done.stderr
+    assert "  longest  40944  (tokens in " in done.stderr
+
+
 @pytest.mark.parametrize("fits", [True, False])
 def test_the_longest_length_is_exact(pair: tuple[str, ...], cache: Path, fits: bool) -> None:
     """23 GiB leave a part of the blocks that the models' own length needs."""

@@ -37,11 +37,10 @@ def answer(listening: socket.socket, state: State) -> tuple["Answering | None", 
     try:
         from server.live.http import Answering
     except Exception as error:  # whatever a broken package raises
-        number = listening.getsockname()[1]
         listening.close()
-        told = f"{type(error).__name__}: {error}"
-        message = f"--port is {number}, and what answers there cannot be imported: {told}"
-        return None, outcome_of("SD612", (finding("SD612", message, _flag(number)),))
+        message = f"what answers on --port cannot be imported: {type(error).__name__}: {error}"
+        place = Location("flag", flag="--port", has_value=False)
+        return None, outcome_of("SD612", (finding("SD612", message, place),))
     return Answering(listening, state), outcome_of("SD612", ())
 
 

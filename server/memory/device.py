@@ -43,7 +43,8 @@ def usable_torch() -> tuple[ModuleType | None, Outcome]:
         try:
             load()
         except Exception as error:  # whatever a broken build raises
-            return None, _unusable(name, f"{name} cannot be imported: {_told(error)}")
+            message = f"{name} cannot be imported: {_told(error)}"
+            return None, _unusable(message, "install this server's packages again")
     return sys.modules["torch"], outcome_of("SD607", ())
 
 
@@ -80,13 +81,12 @@ def _cuda(facts: DeviceFacts, machine: Machine) -> tuple[MemorySource | None, Ou
     try:
         source, outcome = open_cuda(facts, machine)
     except RuntimeError as error:
-        return None, _unusable("torch", f"cuda:{facts.index} cannot be opened: {first_line(error)}")
+        return None, _unusable(f"cuda:{facts.index} cannot be opened: {first_line(error)}")
     return source, outcome_of("SD607", ()) + outcome
 
 
-def _unusable(package: str, message: str) -> Outcome:
-    where = Location(package, has_value=False)
-    return outcome_of("SD607", (finding("SD607", message, where),))
+def _unusable(message: str, fix: str | None = None) -> Outcome:
+    return outcome_of("SD607", (finding("SD607", message, fix=fix),))
 
 
 def _told(error: Exception) -> str:

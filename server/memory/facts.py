@@ -219,7 +219,7 @@ def _nvml_notes(reading: NvmlReading) -> tuple[Finding, ...]:
     if reading.devices is not None:
         return ()
     message = f"NVML: unavailable ({reading.reason})"
-    return (finding("SD603", message, Location("device", has_value=False)),)
+    return (finding("SD603", message, Location("nvml", value=reading.reason)),)
 
 
 def _absent(device: str, why: str) -> tuple[None, Outcome]:

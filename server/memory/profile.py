@@ -237,5 +237,5 @@ def _moved(moved_bytes: int) -> Finding:
     return finding(
         "SD512",
         f"others {verb} {bytes_text(abs(moved_bytes))} during the profile, which was repeated",
-        Location("device", value=moved_bytes, source="bytes, taken by others"),
+        Location("device", value=abs(moved_bytes), source=f"bytes that others {verb}"),
     )

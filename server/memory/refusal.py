@@ -102,7 +102,9 @@ def _pool(case: Case, shortfall: Shortfall, ranks: tuple[Rank, ...]) -> Finding:
         Location("need", value=shortfall.need_bytes, source=f"{need_blocks} blocks, in bytes"),
         Location("have", value=shortfall.have_bytes, source=f"{have_blocks} blocks fit, in bytes"),
         Location("missing", value=shortfall.missing_bytes, source="in bytes"),
-        Location("longest", value=shortfall.longest_tokens, source="tokens that would fit"),
+        Location(
+            "longest", value=shortfall.longest_tokens, source=f"tokens in {have_blocks} blocks"
+        ),
         *pool_flag,
         *case.settings(),
         fix=_advice(case, shortfall, ranks),

@@ -19,7 +19,11 @@ def verdict(answer: PlanAnswer) -> str:
     says = "does not fit"
     if answer.fits and kv is not None:
         says = f"fits, with requests of up to {count(kv.max_model_len, 'token')}"
-    room = f"the longest that fits is {count(longest, 'token')}" if longest else "no length fits"
+    room = (
+        f"the longest that fits is {count(longest, 'token')}"
+        if longest
+        else "no length fits these settings"
+    )
     return f"{says}; {room}"
 
 

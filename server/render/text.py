@@ -87,7 +87,7 @@ def _place(place: Location) -> str:
     source = place.source
     if source and (not place.flag or not source.endswith(place.flag)):
         # Without a flag it is a remark on the value ("in bytes"), not the origin of a setting.
-        is_origin = place.flag and source != "default" and not source.startswith("from ")
+        is_origin = place.flag and not source.startswith(("default", "from "))
         text = f"{text}  ({'from ' if is_origin else ''}{visible(source)})".lstrip()
     return text
 

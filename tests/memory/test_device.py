@@ -207,6 +207,7 @@ def test_a_device_that_cannot_be_opened_is_sd607(
     assert source is None
     assert errors(outcome) == ["SD607"]
     assert only(outcome).message == "cuda:0 cannot be opened: CUDA error: driver too old"
+    assert "--device cpu" in only(outcome).fix
 
 
 @pytest.mark.parametrize(
@@ -234,6 +235,7 @@ def test_a_torch_that_cannot_be_imported_is_sd607(
     assert source is None
     assert errors(outcome) == ["SD607"]
     assert only(outcome).message == f"torch cannot be imported: {told}"
+    assert "--device cpu" not in only(outcome).fix
 
 
 def test_a_folder_that_is_only_named_torch_is_sd607(

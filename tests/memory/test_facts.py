@@ -57,6 +57,7 @@ def test_auto_takes_the_host_where_neither_nvml_nor_the_kernel_has_a_gpu(
     assert facts.kind is DeviceKind.CPU
     assert rules(outcome) == ["SD603"]
     assert only(outcome).message == "NVML: unavailable (NVML Shared Library Not Found)"
+    assert only(outcome).locations[0].value == "NVML Shared Library Not Found"
 
 
 @pytest.mark.parametrize("node", ["nvidiactl", "nvmap", "dxg", "kfd"])

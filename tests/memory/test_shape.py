@@ -3,6 +3,7 @@
 import pytest
 
 from server.config.records import AnchorLayout
+from server.flags import FLAGS
 from server.memory.facts import DeviceKind
 from server.memory.shape import resolve_shape
 from tests.memory.make import make_draft, make_facts, make_options
@@ -16,6 +17,10 @@ def test_defaults_depend_on_the_device_and_say_so(kind: DeviceKind, tokens: int,
     shape = resolve_shape(make_options(), make_facts(kind=kind), None)
     assert (shape.max_num_batched_tokens, shape.max_num_seqs) == (tokens, seqs)
     assert shape.sources["max_num_seqs"].startswith(f"default for {kind}")
+    helps = {flag.field: flag.help for flag in FLAGS}
+    named = "CUDA" if kind is DeviceKind.CUDA else "a CPU"
+    assert f"{seqs} on {named}" in helps["max_num_seqs"]
+    assert f"{tokens} on {named}" in helps["max_num_batched_tokens"]
 
 
 def test_what_the_operator_set_is_taken_with_its_source() -> None:

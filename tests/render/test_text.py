@@ -82,9 +82,11 @@ def test_a_default_is_told_as_the_source() -> None:
     assert place_lines(
         Location("flag", flag="dtype", value="bfloat16", source="default"),
         Location("target", flag="dtype", value="float16", source="from the target's config"),
+        Location("flag", flag="dtype", value="float16", source="default for cpu: what is free"),
     ) == [
         "  flag    dtype = bfloat16  (default)",
         "  target  dtype = float16  (from the target's config)",
+        "  flag    dtype = float16  (default for cpu: what is free)",
     ]
 
 

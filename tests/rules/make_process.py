@@ -155,7 +155,7 @@ _OF_THE_MACHINE = ("SD507", "SD508", "SD511", "SD512")
 
 
 def _finish(process: subprocess.Popen[str], folder: Path) -> Outcome:
-    """What the process told, as its report has it."""
+    """What the process told of itself, as its report has it."""
     _, told = process.communicate(timeout=_PATIENCE_S)
     assert "Traceback" not in told, told
     # A crash file is named after its process, which is another one each time.

@@ -25,28 +25,28 @@ RULES: tuple[Rule, ...] = (
         "dspine-block-causal",
         "attention inside the block is causal: draft_block_causal is true, is_causal is not false",
         "set dflash_config.draft_block_causal to true if the draft was trained that way",
-        "the reference takes drafts whose block attends causally only",
+        "DSpine's reference takes drafts whose block attends causally only",
     ),
     _rule(
         "SD322",
         "dspine-full-attention",
         "layer_types, where present, holds full_attention once per draft layer",
         "use a draft with full-attention layers only",
-        "the reference takes drafts with full attention in every layer only",
+        "DSpine's reference takes drafts with full attention in every layer only",
     ),
     _rule(
         "SD323",
         "dspine-sliding-window",
         "no sliding window is in force in any spelling",
         "set use_sliding_window to false and sliding_window to null",
-        "the reference refuses a draft with a window, however it is spelt",
+        "DSpine's reference refuses a draft with a window, however it is spelt",
     ),
     _rule(
         "SD324",
         "dspine-anchor-drop",
         "the layout is anchor-drop: no num_anchors and no Markov head",
         "remove num_anchors and markov_rank if they are leftovers",
-        "the reference takes the anchor-drop layout only; num_anchors and a Markov head are "
+        "DSpine's reference takes the anchor-drop layout only; num_anchors and a Markov head are "
         "marks of the other one",
     ),
     _rule(
@@ -54,21 +54,21 @@ RULES: tuple[Rule, ...] = (
         "dspine-terminal",
         "the bridge's terminal stage is disabled",
         "use a draft whose bridge was trained without the terminal stage",
-        "the reference takes a bridge without its terminal stage only",
+        "DSpine's reference takes a bridge without its terminal stage only",
     ),
     _rule(
         "SD326",
         "dspine-independent-writes",
         "the bridge writes independently",
         "use a draft whose bridge was trained with independent writes",
-        "the reference takes a bridge whose writes are independent only",
+        "DSpine's reference takes a bridge whose writes are independent only",
     ),
     _rule(
         "SD327",
         "dspine-feature-layers",
         "feature_layers are 1-based draft layers, strictly increasing, ending with the last one",
         "restore feature_layers from the training configuration",
-        "the reference checks that each feature has a draft layer of its own, and that the "
+        "DSpine's reference checks that each feature has a draft layer of its own, and that the "
         "last layer has one",
     ),
     _rule(
@@ -76,7 +76,7 @@ RULES: tuple[Rule, ...] = (
         "dspine-feature-probes",
         "reliability probes and next-token feature rows are off",
         "use a draft that was exported without them",
-        "the reference computes neither probes nor next-token rows, and refuses a file that "
+        "DSpine's reference computes neither probes nor next-token rows, and refuses a file that "
         "asks for them",
     ),
     _rule(
@@ -84,21 +84,21 @@ RULES: tuple[Rule, ...] = (
         "dspine-bridge-rank",
         "the bridge's rank is a non-zero multiple of 128",
         "restore rank from the training configuration",
-        "the reference takes ranks in steps of 128",
+        "DSpine's reference takes ranks in steps of 128",
     ),
     _rule(
         "SD330",
         "dspine-bridge-code",
         "the bridge's code_size is a positive integer, and its eps positive and finite",
         "restore code_size and eps from the training configuration",
-        "the reference takes no empty code, and an eps that is not positive divides by zero",
+        "DSpine's reference takes no empty code, and an eps that is not positive divides by zero",
     ),
     _rule(
         "SD331",
         "dspine-refinement-missing",
         "the serial refinement is declared in dflash_config or as code_bridge_second_pass",
         "add selected_prefix_last_write_refine from the training configuration",
-        "the reference always runs the serial refinement, and refuses a file that declares none",
+        "DSpine's reference always runs the serial refinement, and refuses a file without one",
     ),
     _rule(
         "SD332",
@@ -112,27 +112,27 @@ RULES: tuple[Rule, ...] = (
         "dspine-refinement-values",
         "mode is serial_table, first_exact is L - 1, head_topk a power of two from 2 to 64",
         "restore the refinement from the training configuration",
-        "the reference takes a serial table of these sizes only",
+        "DSpine's reference takes a serial table of these sizes only",
     ),
     _rule(
         "SD334",
         "dspine-second-pass-closed",
         "code_bridge_second_pass holds known keys only",
         "remove the key, or use a server that knows it",
-        "the reference raises on a key of the second pass that it does not know",
+        "DSpine's reference raises on a key of the second pass that it does not know",
     ),
     _rule(
         "SD335",
         "dspine-beside-dflash2",
         "no convolution and no candidate selector stands beside a bridge",
         "use a draft of one family",
-        "the reference refuses a file with the parts of DFlash2 beside a bridge",
+        "DSpine's reference refuses a file with the parts of DFlash2 beside a bridge",
     ),
     _rule(
         "SD336",
         "dspine-kernel-shape",
         "head_dim is 128 and hidden_size a multiple of 512, in the draft and in the target",
         "use a pair with these shapes",
-        "the reference kernel is built for these shapes only",
+        "DSpine's kernel is built for these shapes only",
     ),
 )
