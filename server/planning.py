@@ -89,7 +89,7 @@ class Judge:
         from server.memory.profile import Workload, hopeless, step_shape
 
         facts, admission = placed.facts, placed.admission
-        step = step_shape(shape, _longest(placed))
+        step = step_shape(shape, placed.options.max_model_len or placed.need.limit_tokens)
         embedding_bytes = admission.target.hidden_size * DTYPE_BYTES[placed.dtype]
         if refusal := hopeless(step, embedding_bytes, facts.total_bytes or 0):
             return outcome_of("SD504", (refusal,))
@@ -99,14 +99,9 @@ class Judge:
             step = step.at_most(_MOST_REQUESTS)
             self.part = f" for {_MOST_REQUESTS} of the requests in a step (for all: --predict)"
         pair = Pair(admission.target, admission.draft, Share(placed.seat.rank, placed.seat.world))
-        found, outcome = predict(facts, pair, Workload(placed.need.layout, step), placed.dtype)
-        if found is not None:
-            self.known[facts.kind] = found
-        return outcome
-
-
-def _longest(placed: Placed) -> int:
-    return placed.options.max_model_len or placed.need.limit_tokens
+        work = Workload(placed.need.layout, step)
+        self.known[facts.kind] = predict(facts, pair, work, placed.dtype)
+        return outcome_of("SD504", ())
 
 
 def _assumed(options: Options) -> tuple[DeviceFacts, ...]:

@@ -57,9 +57,9 @@ def test_of_a_step_with_very_many_requests_a_part_is_predicted_unless_all_is_ask
 
     def predict(
         _facts: object, _pair: object, work: Workload, _dtype: str
-    ) -> tuple[tuple[PhasePeak, ...], Outcome]:
+    ) -> tuple[PhasePeak, ...]:
         steps.append(work.shape)
-        return (PhasePeak("prefill", 1, {}),), Outcome()
+        return (PhasePeak("prefill", 1, {}),)
 
     monkeypatch.setattr("server.memory.predict.predict", predict)
     monkeypatch.setattr(planning, "_smallest", lambda *_: None)

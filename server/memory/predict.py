@@ -21,7 +21,6 @@ import torch
 from torch import Tensor
 
 from server.config.records import Backbone, BlockDraft, TargetConfig
-from server.findings import Outcome
 from server.memory.facts import DeviceFacts, DeviceKind
 from server.memory.host_source import StorageCounter, is_strided
 from server.memory.profile import Models, PhasePeak, Workload, run_once
@@ -138,10 +137,10 @@ class Pair:
 
 def predict(
     facts: DeviceFacts, pair: Pair, work: Workload, dtype: str, layers: int = LAYERS
-) -> tuple[tuple[PhasePeak, ...] | None, Outcome]:
+) -> tuple[PhasePeak, ...]:
     """The peak of every phase of `work` on a device such as `facts` names, in bytes.
 
-    None comes with SD504: the step cannot fit. `layers` is how many of each model are run.
+    `layers` is how many of each model are run.
     """
     target, draft, group = pair.target, pair.draft, Pretended(pair.share, torch.device("meta"))
     drafter = None

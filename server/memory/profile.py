@@ -95,7 +95,8 @@ def profile(
     the source's noise, it is measured once more (SD512). Any other exception passes through.
     """
     moved: list[Finding] = []
-    if refusal := _hopeless(source, models, work.shape):
+    embedding_bytes = models.target.config.hidden_size * models.target.dtype.itemsize
+    if refusal := hopeless(work.shape, embedding_bytes, source.free_bytes()):
         return None, outcome_of("SD504", (refusal,))
     try:
         found, moved_bytes = _attempt(source, models, work)
@@ -121,17 +122,9 @@ def measure_phases(
     return tuple(found)
 
 
-def run_once(
-    source: MemorySource, models: Models, work: Workload
-) -> tuple[tuple[PhasePeak, ...] | None, Outcome]:
-    """The peak of every phase without a warm-up, for a source on which nothing is computed.
-
-    None comes with SD504: the step's input alone would have no room.
-    """
-    if refusal := _hopeless(source, models, work.shape):
-        return None, outcome_of("SD504", (refusal,))
-    pool = _small_pool(source, models, work)
-    return measure_phases(source, models, work, pool), outcome_of("SD504", ())
+def run_once(source: MemorySource, models: Models, work: Workload) -> tuple[PhasePeak, ...]:
+    """The peak of every phase without a warm-up, for a source on which nothing is computed."""
+    return measure_phases(source, models, work, _small_pool(source, models, work))
 
 
 def _attempt(source: MemorySource, models: Models, work: Workload) -> tuple[Profile, int]:
@@ -193,12 +186,6 @@ def _run(
         if not out_of_memory(error):
             raise
         raise StepOutOfMemory(_refusal(name, shape, error)) from error
-
-
-def _hopeless(source: MemorySource, models: Models, shape: StepShape) -> Finding | None:
-    target = models.target
-    row_bytes = target.config.hidden_size * target.dtype.itemsize
-    return hopeless(shape, row_bytes, source.free_bytes())
 
 
 def hopeless(shape: StepShape, embedding_bytes: int, free_bytes: int) -> Finding | None:
