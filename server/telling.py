@@ -102,6 +102,7 @@ def our_bug(error: Exception, log: Log) -> Outcome:
     path = cache_folder(os.environ) / f"crash-{os.getpid()}.txt"
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-    problem = write_report(path, trace)
+    # Others may write in the folder, and a link there may lead to any file of this user.
+    problem = "a link is in its place" if path.is_symlink() else write_report(path, trace)
     where = f"the traceback is in {path}" if problem is None else f"no traceback saved: {problem}"
     return outcome_of("SD608", [finding("SD608", message, fix=f"report this; {where}")])

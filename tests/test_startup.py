@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,20 @@ def test_a_bug_is_one_line_and_its_traceback_is_saved(
     assert "Traceback" not in told
     (saved,) = cache.glob("crash-*.txt")
     assert "explode" in saved.read_text()
+
+
+def test_a_traceback_is_not_written_through_a_link(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def explode(*_: object) -> None:
+        raise KeyError("surprise")
+
+    (cache / "diary").write_text("dear diary")
+    (cache / f"crash-{os.getpid()}.txt").symlink_to("diary")
+    monkeypatch.setattr("server.gate.read_draft_config", explode)
+    assert main(["--target", "sample:qwen3", "--draft", "sample:dflash"]) == 70
+    assert "no traceback saved: a link is in its place" in capsys.readouterr().err.replace("\n", "")
+    assert (cache / "diary").read_text() == "dear diary"
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from server.live.metrics import CONTENT_TYPE, metrics_text
 from server.live.port import ADDRESS, QUEUE
 from server.live.state import State
 from server.render.console import Console
+from server.render.escape import visible
 
 # A page in a browser on this machine may have a name of its own lead to the loopback address.
 _HOSTS = (ADDRESS, "localhost")
@@ -124,7 +125,8 @@ class _ToConsole(logging.Handler):
         self._console = console
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._console.line(self.format(record))
+        # What a client sent is in it: no secret of a query, nothing that a terminal obeys.
+        self._console.line("\n".join(map(visible, self.format(record).splitlines())))
 
 
 def _tell_in(console: Console) -> None:

@@ -236,5 +236,7 @@ def test_requests_are_told_with_verbose() -> None:
     answering, _ = answer(listening, State(log))
     assert answering is not None
     ask(answering.number, "/health")
+    ask(answering.number, "/ready?token=hunter2hunter2")
     answering.close()
     assert '"GET /health HTTP/1.1" 200' in said(log)
+    assert '"GET /ready?token=***' in said(log)
