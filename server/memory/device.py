@@ -53,6 +53,11 @@ def _import_torch() -> None:
     # Threads that spin while they wait take a shared host's cores from one another: a boot beside
     # one busy process took several times as long.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    try:
+        os.getcwd()  # without one MKL ends the process
+    except OSError as error:
+        message = "the folder in which this server was started is gone; start it in another"
+        raise ImportError(message) from error
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Failed to initialize NumPy")
         import torch

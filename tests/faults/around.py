@@ -136,6 +136,11 @@ def _reader_gone(place: Place) -> None:
     place.stdout = place.stderr = os.fdopen(writer, "w")
 
 
+def _folder_gone(place: Place) -> None:
+    folder = place.root / "gone"
+    place.before += [folder.mkdir, lambda: os.chdir(folder), folder.rmdir]
+
+
 def _no_threads(ranks: int) -> Prepare:
     def prepare(place: Place) -> None:
         place.module("sitecustomize", NO_THREADS)
@@ -202,6 +207,7 @@ AROUND = (
     Fault("10 open files", limit(resource.RLIMIT_NOFILE, 10), 69, "error[SD6"),
     Fault("no thread can be started", _no_threads(1), 69, "error[SD613]"),
     Fault("no thread can be started by the ranks", _no_threads(2), 69, "error[SD613]"),
+    Fault("the current folder is gone", _folder_gone, 69, "error[SD607]"),
     Fault("no torch", broken("torch", "raise ImportError('no torch')"), 69, "error[SD607]"),
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),
