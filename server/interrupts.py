@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from types import FrameType
@@ -20,6 +21,8 @@ from types import FrameType
 _AGAIN_S = 0.1
 # What is left of a second is for telling.
 _PATIENCE_S = 0.5
+# Who reads what is told may have stopped to read: then the process ends without.
+_LAST_S = 10.0
 
 
 class Interrupted(BaseException):
@@ -62,12 +65,12 @@ class Interrupts:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
 
     def defer(self) -> None:
-        """From here on a signal is remembered and nothing is raised.
+        """From here on a signal is remembered and nothing is raised; `close` must come in time.
 
         Does not return where another thread is ending the process already.
         """
         self._raising = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0 if self.number is None else _LAST_S)
         if self._insisting is None:
             return
         self._deferred.set()
@@ -75,6 +78,11 @@ class Interrupts:
         signal.set_wakeup_fd(-1)
         os.close(writer)
         thread.join()
+
+    def close(self) -> None:
+        """All is told: the process takes as long to end as it needs."""
+        signal.signal(signal.SIGALRM, signal.SIG_IGN)
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
     def wait(self) -> int:
         """Block until a signal has come, or came since `listen`; returns its number."""
@@ -92,9 +100,14 @@ class Interrupts:
             if self.number is not None:
                 return
             self.number = number
-        if self._raising and self.number is not None:
+        if self.number is None:
+            return
+        if self._raising:
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(self.number)
+        if number == signal.SIGALRM:
+            os._exit(128 + self.number)
+        signal.setitimer(signal.ITIMER_REAL, _LAST_S)
 
     def _start_insisting(self, overdue: Callable[[int], int]) -> None:
         """Raises OSError and RuntimeError."""
@@ -114,6 +127,8 @@ class Interrupts:
         while came := os.read(reader, 1):
             if came[0] in self.numbers and not self._deferred.wait(_PATIENCE_S):
                 code = 128 + came[0]
+                with suppress(RuntimeError):
+                    threading.Thread(target=_end_later, args=(code,), daemon=True).start()
                 try:
                     code = overdue(came[0])
                 finally:
@@ -126,6 +141,11 @@ def end_now(code: int) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(AttributeError, OSError, ValueError):
             stream.flush()
+    os._exit(code)
+
+
+def _end_later(code: int) -> None:
+    time.sleep(_LAST_S)
     os._exit(code)
 
 

@@ -73,6 +73,7 @@ def _boot_and_hold(run: Run, work: Work) -> int:
     code = _lead_ranks(run, interrupts, held) if leads else _tell(run)
     holds = run.holds and held is not None and code == ExitCode.OK and not leads
     life.end(_hold(log, life, interrupts) if holds else render_verdict(log.report, Style()))
+    interrupts.close()
     return code
 
 

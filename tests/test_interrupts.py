@@ -47,9 +47,40 @@ except interrupts.Interrupted:
     print("told twice", flush=True)
 """
 
+# What tells does not come to its end: nobody reads it.
+_STALLED = """
+import os, signal, sys, time
+from server import interrupts
+interrupts._LAST_S = 0.3
+interrupts._PATIENCE_S = 0.1 if sys.argv[1] == "deaf" else 600
+def stall(*_):
+    os.read(os.pipe()[0], 1)
+ears = interrupts.Interrupts(stall)
+ears.listen()
+try:
+    if sys.argv[1] == "during the boot":
+        signal.raise_signal(signal.SIGTERM)
+    if sys.argv[1] == "deaf":
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+        ears._raising = False
+        signal.raise_signal(signal.SIGTERM)
+        stall()
+except interrupts.Interrupted:
+    pass
+ears.defer()
+if sys.argv[1] == "while it tells":
+    signal.raise_signal(signal.SIGTERM)
+if sys.argv[1] == "and it ends":
+    signal.raise_signal(signal.SIGTERM)
+    ears.close()
+    time.sleep(1)
+    sys.exit(0)
+stall()
+"""
 
-def run_script(text: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-c", text]
+
+def run_script(text: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", text, *arguments]
     return subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )
@@ -69,6 +100,7 @@ def ears() -> Iterator[Interrupts]:
     ears.listen()
     yield ears
     ears.defer()
+    ears.close()
     for number, handler in before.items():
         signal.signal(number, handler)
     sys.unraisablehook = hook
@@ -153,3 +185,12 @@ def test_waiting_ends_with_the_signal(ears: Interrupts, early: bool) -> None:
 def test_a_hang_up_that_is_ignored_stays_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_IGN)
     assert signal.SIGHUP not in Interrupts().numbers
+
+
+@pytest.mark.parametrize(
+    ("when", "code"),
+    [("during the boot", 143), ("while it tells", 143), ("deaf", 143), ("and it ends", 0)],
+)
+def test_a_reader_that_stops_to_read_holds_nobody_up(when: str, code: int) -> None:
+    done = run_script(_STALLED, when)
+    assert (done.returncode, done.stderr) == (code, "")
