@@ -4,8 +4,9 @@
 
 Writes a Qwen3-shaped bfloat16 checkpoint (random weights, four shards) into a temporary folder,
 or below --folder, and loads it by every method in turn, each time in a new process; the rounds
-are interleaved, so that a slow moment hits all alike, and the table has medians. Warm: the files
-are in the page cache. Cold: they were dropped from it (fsync, then posix_fadvise DONTNEED).
+are interleaved, each in another order, so that a slow moment hits all alike, and the table has
+medians. Warm: the files are in the page cache. Cold: they were dropped from it (fsync, then
+posix_fadvise DONTNEED).
 This server looks at every value (`ours`, `ours_mapped`), the others do not: its reads alone are
 compared with their loads, and its whole load with theirs and every byte read once after it.
 "touched" memory was written by the process before the clock started; elsewhere it is fresh.
@@ -17,13 +18,14 @@ import argparse
 import glob
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
@@ -152,12 +154,14 @@ def run(folder: Path, method: str) -> dict[str, float | str]:
     return found | {"process_s": spent}
 
 
-def measure(folder: Path, methods: Iterable[str], rounds: int, *, cold: bool) -> dict[str, Run]:
+def measure(folder: Path, methods: Collection[str], rounds: int, *, cold: bool) -> dict[str, Run]:
     """Medians by method; tells on standard error which method was left out, and why."""
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
     left = list(methods)
+    dice = random.Random(1)
     for _ in range(rounds):
-        for method in tuple(left):
+        # What a process has just given back is taken again cheaply: none is to follow the same one.
+        for method in dice.sample(left, len(left)):
             prepare(folder, method, cold=cold)
             one = run(folder, method)
             if "missing" in one:
@@ -167,7 +171,8 @@ def measure(folder: Path, methods: Iterable[str], rounds: int, *, cold: bool) ->
             found[method].append({key: float(value) for key, value in one.items()})
     return {
         method: Run(*(statistics.median(run.get(key, 0.0) for run in runs) for key in Run._fields))
-        for method, runs in found.items()
+        for method in methods
+        if (runs := found[method])
     }
 
 

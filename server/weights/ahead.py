@@ -14,7 +14,7 @@ from itertools import accumulate
 from server.weights.arena import Arena
 from server.weights.judge import LoadPlan
 from server.weights.pages import populate
-from server.weights.pieces import LoadError, Piece, cut, open_files, read_into
+from server.weights.pieces import LoadError, Piece, cut, expect, open_files, read_into
 from server.weights.team import Team, Worker
 
 _SCRATCH_BYTES = 4 * 2**20
@@ -123,6 +123,7 @@ class _Reader:
         if arena is not None:
             end = piece.at_bytes + piece.size_bytes
             memory = arena.view(piece.entry.name)[piece.at_bytes : end]
+            expect(piece)
             populate(ctypes.addressof(ctypes.c_char.from_buffer(memory)), len(memory))
             read_into(piece, memory)
             return

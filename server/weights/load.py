@@ -20,6 +20,7 @@ from server.weights.pieces import (
     LoadError,
     Piece,
     cut,
+    expect,
     open_files,
     read_into,
     require_unchanged,
@@ -138,6 +139,7 @@ class _ToHost:
         """Nothing is pending."""
 
     def _read(self, piece: Piece, into: torch.Tensor, stored: torch.dtype) -> None:
+        expect(piece)
         populate(into.data_ptr(), into.numel() * into.itemsize)
         if into.dtype == stored:
             read_into(piece, _bytes_of(into))

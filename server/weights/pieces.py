@@ -6,7 +6,7 @@ The same pieces are read before torch is there and after, so their numbers name 
 import os
 import resource
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -99,6 +99,14 @@ def require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:
             if seen.size_bytes == was.size_bytes:
                 what = "of the same size, but written again or replaced"
             raise LoadError(f"changed after its header was read ({what})", path)
+
+
+def expect(piece: Piece) -> None:
+    """Have the disk begin with the piece while its memory is made ready, which takes as long."""
+    if not piece.entry.pitch_bytes:
+        with suppress(OSError):  # a file system that takes no advice
+            begin = piece.entry.begin + piece.at_bytes
+            os.posix_fadvise(piece.descriptor, begin, piece.size_bytes, os.POSIX_FADV_WILLNEED)
 
 
 def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:

@@ -6,10 +6,13 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
 
+from server.weights import ahead as ahead_module
+from server.weights import load as load_module
 from server.weights import pieces
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
@@ -172,3 +175,30 @@ def test_python_switches_threads_often_while_reading_and_as_before_afterwards(
     with suppress(RuntimeError), ReadAhead([one]):
         raise RuntimeError
     assert sys.getswitchinterval() == before
+
+
+@pytest.mark.parametrize("module", [ahead_module, load_module])
+def test_the_disk_begins_before_the_memory_is_made_ready(
+    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tensors = make_tensors(ODD)
+    plan, one = make_ahead(tmp_path, tensors)
+    steps: list[tuple[str, int]] = []
+    advise = os.posix_fadvise
+
+    def advised(descriptor: int, begin: int, size_bytes: int, advice: int) -> None:
+        if advice == os.POSIX_FADV_WILLNEED:
+            steps.append(("disk", size_bytes))
+        advise(descriptor, begin, size_bytes, advice)
+
+    monkeypatch.setattr(os, "posix_fadvise", advised)
+    monkeypatch.setattr(ahead_module, "_THREADS", 1)
+    monkeypatch.setattr(load_module, "thread_count", lambda *_: 1)
+    monkeypatch.setattr(module, "populate", lambda _, size: steps.append(("page", size)))
+    if module is ahead_module:
+        with ReadAhead([one]) as ahead:
+            ahead.wait()
+    else:
+        load_weights(plan, make_destinations(ODD, torch.bfloat16), Counter())
+    sizes = [entry.size_bytes for entry in plan.entries if entry.size_bytes]
+    assert steps == [(what, size) for size in sizes for what in ("disk", "page")]
