@@ -4,7 +4,6 @@ Where a host keeps the weights as they are stored, the bytes go to their final p
 they are read into the kernel's page cache only, from which the load then copies.
 """
 
-import ctypes
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -13,7 +12,6 @@ from itertools import accumulate
 
 from server.weights.arena import Arena
 from server.weights.judge import LoadPlan
-from server.weights.pages import populate
 from server.weights.pieces import LoadError, Piece, cut, expect, open_files, read_into
 from server.weights.team import Team, Worker
 
@@ -123,8 +121,9 @@ class _Reader:
         if arena is not None:
             end = piece.at_bytes + piece.size_bytes
             memory = arena.view(piece.entry.name)[piece.at_bytes : end]
+            # Pages are left to the read: asking for them holds the lock that every import needs to
+            # map a library. Without, a cold boot of 2 GB took 2.1 s instead of 2.6.
             expect(piece)
-            populate(ctypes.addressof(ctypes.c_char.from_buffer(memory)), len(memory))
             read_into(piece, memory)
             return
         if not self._scratch:

@@ -6,7 +6,6 @@ import sys
 import threading
 from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 import torch
@@ -177,28 +176,33 @@ def test_python_switches_threads_often_while_reading_and_as_before_afterwards(
     assert sys.getswitchinterval() == before
 
 
-@pytest.mark.parametrize("module", [ahead_module, load_module])
+@pytest.mark.parametrize("in_load", [False, True])
 def test_the_disk_begins_before_the_memory_is_made_ready(
-    module: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    in_load: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tensors = make_tensors(ODD)
-    plan, one = make_ahead(tmp_path, tensors)
+    plan, one = make_ahead(tmp_path, make_tensors(ODD))
     steps: list[tuple[str, int]] = []
-    advise = os.posix_fadvise
+    advise, read = os.posix_fadvise, os.preadv
 
     def advised(descriptor: int, begin: int, size_bytes: int, advice: int) -> None:
         if advice == os.POSIX_FADV_WILLNEED:
             steps.append(("disk", size_bytes))
         advise(descriptor, begin, size_bytes, advice)
 
+    def read_after(descriptor: int, into: list[memoryview], begin: int) -> int:
+        steps.append(("read", len(into[0])))
+        return read(descriptor, into, begin)
+
     monkeypatch.setattr(os, "posix_fadvise", advised)
+    monkeypatch.setattr(os, "preadv", read_after)
     monkeypatch.setattr(ahead_module, "_THREADS", 1)
     monkeypatch.setattr(load_module, "thread_count", lambda *_: 1)
-    monkeypatch.setattr(module, "populate", lambda _, size: steps.append(("page", size)))
-    if module is ahead_module:
+    monkeypatch.setattr(load_module, "populate", lambda _, size: steps.append(("page", size)))
+    if in_load:
+        load_weights(plan, make_destinations(ODD, torch.bfloat16), Counter())
+    else:
         with ReadAhead([one]) as ahead:
             ahead.wait()
-    else:
-        load_weights(plan, make_destinations(ODD, torch.bfloat16), Counter())
+    each = ("disk", "page", "read") if in_load else ("disk", "read")
     sizes = [entry.size_bytes for entry in plan.entries if entry.size_bytes]
-    assert steps == [(what, size) for size in sizes for what in ("disk", "page")]
+    assert steps == [(what, size) for size in sizes for what in each]
