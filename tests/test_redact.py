@@ -55,7 +55,7 @@ def test_the_values_of_secret_variables_are_secrets() -> None:
         "HF_TOKEN": "abcdefgh", "db_password": "31415926", "AWS_SECRET_ACCESS_KEY": "abcdefgh/12",
         "SSH_KEY": " with spaces \n", "APIKEY2": "a-key-in-one-word",
         # No secrets: numbers, places, words, other names.
-        "MAX_TOKENS": "16777216", "HF_TOKEN_PATH": "/root/token", "API_KEY": "EMPTY",
+        "MAX_TOKENS": "16777216", "HF_TOKEN_PATH": "/run/token", "API_KEY": "EMPTY",
         "TOKENIZERS_PARALLELISM": "disabled", "HOME": "/home/someone",
         "KEYCLOAK_REALM": "production",
     }  # fmt: skip

@@ -4,6 +4,7 @@ import ctypes
 import os
 import resource
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.fault import Fault, Unavailable
@@ -167,17 +168,24 @@ def _ascii(place: Place) -> None:
     place.use("--draft", str(place.root / "entwürfe-草稿"))
 
 
-def _cgroup(place: Place) -> None:
-    folder = Path("/sys/fs/cgroup") / f"faults-{os.getpid()}"
-    if not (folder.parent / "cgroup.subtree_control").exists():
-        raise Unavailable("there are no control groups of the second version")
-    try:
-        folder.mkdir()
-        (folder / "memory.max").write_text(str(96 * 2**20))
-    except OSError as error:
-        raise Unavailable(f"no control group can be made: {error.strerror}") from None
-    place.before.append(lambda: (folder / "cgroup.procs").write_text(str(os.getpid())))
-    place.after.append(folder.rmdir)
+def _group(size_bytes: int) -> Prepare:
+    """A control group of either version, below the one that this process may make one in."""
+
+    def prepare(place: Place) -> None:
+        second = Path("/sys/fs/cgroup/cgroup.subtree_control").exists()
+        folder = Path("/sys/fs/cgroup", "" if second else "memory", f"faults-{os.getpid()}")
+        try:
+            folder.mkdir()
+            bound = folder / ("memory.max" if second else "memory.limit_in_bytes")
+            bound.write_text(str(size_bytes))
+        except OSError as error:
+            with suppress(OSError):
+                folder.rmdir()
+            raise Unavailable(f"no control group can be made: {error.strerror}") from None
+        place.after.append(folder.rmdir)
+        place.before.append(lambda: (folder / "cgroup.procs").write_text(str(os.getpid())))
+
+    return prepare
 
 
 _GIB = 2**30
@@ -202,7 +210,8 @@ AROUND = (
     Fault("an address space of 2 GiB", limit(resource.RLIMIT_AS, 2 * _GIB), 0, "accepted: "),
     Fault("an address space of 300 MiB", limit(resource.RLIMIT_AS, 300 * 2**20), 69, "error[SD"),
     Fault("data of 100 MiB", limit(resource.RLIMIT_DATA, 100 * 2**20), 69, "error[SD"),
-    Fault("a control group of 96 MiB", _cgroup, 69, "error[SD50"),
+    Fault("a control group of 96 MiB", _group(96 * 2**20), 69, "error[SD50"),
+    Fault("a control group of 200 MiB", _group(200 * 2**20), 69, "error[SD50"),
     Fault("8 open files", limit(resource.RLIMIT_NOFILE, 8), 69, "error[SD607]"),
     Fault("10 open files", limit(resource.RLIMIT_NOFILE, 10), 69, "error[SD6"),
     Fault("no thread can be started", _no_threads(1), 69, "error[SD613]"),
