@@ -14,20 +14,20 @@ PHASES = (
     *("draft config", "servable", "target config", "tensor headers", "device", "torch", "load"),
     *("profile", "KV pool", "self-test", "ledger"),
 )
-# Of several ranks alone.
-PHASES_OF_RANKS = ("import torch", "ranks")
+# Of several ranks alone, and how many processes are in each.
+PHASES_OF_RANKS = {"import torch": 1, "ranks": 2}
 Prepare = Callable[[Place], None]
 _SHARD = "model-00002-of-00003.safetensors"
 
 
-def signalled(phase: str, *numbers: signal.Signals) -> Prepare:
-    """Signals while one phase is at work."""
+def signalled(phase: str, *numbers: signal.Signals, processes: int = 1) -> Prepare:
+    """Signals to the first process while so many are at work in one phase."""
 
     def act(process: subprocess.Popen[str]) -> None:
         for number in numbers:
             process.send_signal(number)
 
-    return lambda place: place.in_phase(phase, act)
+    return lambda place: place.in_phase(phase, act, processes)
 
 
 def several(phase: str, *numbers: signal.Signals) -> Prepare:
@@ -35,7 +35,7 @@ def several(phase: str, *numbers: signal.Signals) -> Prepare:
 
     def prepare(place: Place) -> None:
         place.use("-tp", "2")
-        signalled(phase, *numbers)(place)
+        signalled(phase, *numbers, processes=PHASES_OF_RANKS[phase])(place)
 
     return prepare
 

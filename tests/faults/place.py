@@ -18,11 +18,12 @@ SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-l
 PATIENCE_S = 120
 _SAMPLES = {"draft": "sample:dflash", "target": "sample:qwen3"}
 
-# Runs the server with a pause in one phase: it says so in a file, and goes on when that is gone.
+# Runs the server with a pause in one phase: each of its processes that is in it says so in a
+# file of its own, and goes on when the folder of these files is gone.
 _PAUSED = """
 import os, sys, time
 from server.log import Log
-phase, flag = sys.argv[1:3]
+phase, here = sys.argv[1:3]
 del sys.argv[1:3]
 announced = Log.phase
 def paused(log, name, **more):
@@ -31,9 +32,9 @@ def paused(log, name, **more):
     class Block:
         def __enter__(self):
             enter()
-            if name == phase:
-                open(flag, "w").close()
-                while os.path.exists(flag):
+            if name == phase and os.path.isdir(here):
+                open(os.path.join(here, str(os.getpid())), "w").close()
+                while os.path.exists(here):
                     time.sleep(0.01)
         def __exit__(self, *fault):
             return block.__exit__(*fault)
@@ -105,16 +106,20 @@ class Place:
         (folder / f"{name}.py").write_text(text)
         self.env["PYTHONPATH"] = os.pathsep.join([str(folder), self.env["PYTHONPATH"]])
 
-    def in_phase(self, phase: str, act: Callable[[subprocess.Popen[str]], None]) -> None:
-        """Pause in `phase`, do `act`, and go on."""
-        flag = self.root / "paused"
-        self.program = ("-c", _PAUSED, phase, str(flag))
+    def in_phase(
+        self, phase: str, act: Callable[[subprocess.Popen[str]], None], processes: int = 1
+    ) -> None:
+        """Pause in `phase`, do `act` once so many processes are in it, and go on."""
+        here, over = self.root / "here", self.root / "over"
+        here.mkdir()
+        self.program = ("-c", _PAUSED, phase, str(here))
 
         def during(process: subprocess.Popen[str]) -> None:
-            _wait_for(lambda: flag.exists() or process.poll() is not None)
+            _wait_for(lambda: len(os.listdir(here)) >= processes or process.poll() is not None)
             act(process)
             self.acted_s = time.monotonic()
-            flag.unlink(missing_ok=True)
+            here.rename(over)
+            shutil.rmtree(over)
 
         self.during = during
 
