@@ -200,6 +200,9 @@ def limits(warm: dict[str, Run], cold: dict[str, Run]) -> list[tuple[str, bool]]
     ):
         ratio = warm[theirs].load_s / warm[mine].load_s
         found.append((f"{mine} is {ratio:.2f} x {theirs}, at least 1.2", ratio >= 1.2))
+    ratio = warm["ours_touched_unchecked"].load_s / warm["pread_touched"].load_s
+    said = f"ours_touched_unchecked takes {ratio:.2f} x the kernel's own copy, at most 1.1"
+    found.append((said, ratio <= 1.1))
     peak = ours.peak_bytes / ours.size_bytes
     found.append((f"private peak is {peak:.3f} x weights, at most 1.02", peak <= 1.02))
     for mine, theirs in (
@@ -220,6 +223,10 @@ def report(folder: Path, asked: argparse.Namespace) -> int:
     """Write, measure, print; returns the exit code."""
     write_checkpoint(folder, config_of(asked.gigabytes))
     write_tensorized(folder)
+    # What a process wrote is cached in smaller parts than what is read from a disk, and copied
+    # more slowly.
+    for method in ("ours", "tensorizer"):
+        prepare(folder, method, cold=True)
     loaders = [name for name in METHODS if "touched" not in name and not name.endswith("checked")]
     warm = measure(folder, METHODS, asked.rounds, cold=False)
     table("warm page cache", warm)

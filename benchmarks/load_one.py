@@ -13,7 +13,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -111,6 +112,26 @@ def ours_touched_unchecked(folder: Path) -> Load:
     return lambda: _read_alone(plan, arena)
 
 
+def pread_touched(folder: Path) -> Load:
+    """The kernel's own copy into memory written before: nothing but preadv, by as many threads."""
+    sizes = {os.open(name, os.O_RDONLY): Path(name).stat().st_size for name in files_of(folder)}
+    tensor = _buffer(sum(sizes.values()))
+    tensor.zero_()
+    begin, steps = tensor.data_ptr(), []
+    for descriptor, size_bytes in sizes.items():
+        for at in range(0, size_bytes, _STEP_BYTES):
+            step_bytes = min(_STEP_BYTES, size_bytes - at)
+            memory = (ctypes.c_char * step_bytes).from_address(begin + at)
+            steps.append(partial(os.preadv, descriptor, [memory], at))
+        begin += size_bytes
+
+    def load() -> Tensors:
+        _threads(steps)
+        return {"all": tensor}
+
+    return load
+
+
 def memcpy_touched(folder: Path) -> Load:
     """Plain memcpy of as many bytes by as many threads, both sides written before."""
     return _memcpy(sum(Path(name).stat().st_size for name in files_of(folder)), touched=True)
@@ -127,7 +148,8 @@ def memcpy_touched_checked(folder: Path) -> Load:
 
     def load() -> Tensors:
         tensors = copy()
-        _threads(lambda at: not_finite(tensors["all"][at // 2 : (at + _STEP_BYTES) // 2]), tensors)
+        parts = tensors["all"].split(_STEP_BYTES // 2)
+        _threads(partial(not_finite, part) for part in parts)
         return tensors
 
     return load
@@ -226,6 +248,7 @@ METHODS: dict[str, Callable[[Path], Load]] = {
         ours_mapped_unchecked,
         ours_touched,
         ours_touched_unchecked,
+        pread_touched,
         memcpy_touched,
         memcpy_touched_checked,
         memcpy_untouched,
@@ -273,42 +296,43 @@ def _touched(plan: LoadPlan) -> Arena:
     return arena
 
 
-def _memcpy(size_bytes: int, *, touched: bool) -> Load:
+def _buffer(size_bytes: int) -> torch.Tensor:
+    """Memory such as the weights have, fresh, as one tensor."""
     entry = TensorEntry("all", "BF16", (size_bytes // 2,), Path(), 0, size_bytes // 2 * 2)
-    memory = {name: Arena([entry], 2) for name in ("from", "to")}
     plan = LoadPlan("target", (entry,), {}, "bfloat16")
-    tensors = {
-        name: tensors_in(arena, plan, torch.bfloat16)["all"] for name, arena in memory.items()
-    }
-    tensors["from"].fill_(0.5)
+    return tensors_in(Arena([entry], 2), plan, torch.bfloat16)["all"]
+
+
+def _memcpy(size_bytes: int, *, touched: bool) -> Load:
+    source, into = _buffer(size_bytes), _buffer(size_bytes)
+    source.fill_(0.5)
     if touched:
-        tensors["to"].zero_()
-    source, into = tensors["from"].data_ptr(), tensors["to"].data_ptr()
+        into.zero_()
 
     def copy(at: int) -> None:
-        ctypes.memmove(into + at, source + at, min(_STEP_BYTES, entry.size_bytes - at))
+        step_bytes = min(_STEP_BYTES, into.nbytes - at)
+        ctypes.memmove(into.data_ptr() + at, source.data_ptr() + at, step_bytes)
 
     def load() -> Tensors:
-        found = {"all": tensors["to"]}
-        _threads(copy, found)
-        return found
+        _threads(partial(copy, at) for at in range(0, into.nbytes, _STEP_BYTES))
+        return {"all": into}
 
     return load
 
 
-def _threads(work: Callable[[int], object], tensors: Tensors) -> None:
-    """`work` on each step of the one tensor, by as many threads as the loader uses."""
-    steps: Iterator[int] = iter(range(0, tensors["all"].nbytes, _STEP_BYTES))
+def _threads(steps: Iterable[Callable[[], object]]) -> None:
+    """Every step, by as many threads as the loader uses."""
+    left = iter(steps)
     lock = threading.Lock()
 
     def run() -> None:
         torch.set_num_threads(1)
         while True:
             with lock:
-                at = next(steps, None)
-            if at is None:
+                step = next(left, None)
+            if step is None:
                 return
-            work(at)
+            step()
 
     threads = [threading.Thread(target=run) for _ in range(thread_count())]
     for thread in threads:

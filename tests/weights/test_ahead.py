@@ -106,7 +106,7 @@ def test_without_an_arena_only_as_much_is_read_as_has_room(
 def test_a_failing_disk_is_told_by_the_stop(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(descriptor: int, views: list[memoryview], offset: int) -> int:
+    def fails(descriptor: int, views: list[memoryview], offset: int, *flags: int) -> int:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     _, one = make_ahead(tmp_path, make_tensors(ODD))
@@ -176,9 +176,10 @@ def test_python_switches_threads_often_while_reading_and_as_before_afterwards(
     assert sys.getswitchinterval() == before
 
 
+@pytest.mark.parametrize("in_cache", [False, True])
 @pytest.mark.parametrize("in_load", [False, True])
-def test_the_disk_begins_before_the_memory_is_made_ready(
-    in_load: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_the_disk_begins_before_the_memory_is_made_ready_with_what_is_not_in_the_cache(
+    in_load: bool, in_cache: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, one = make_ahead(tmp_path, make_tensors(ODD))
     steps: list[tuple[str, int]] = []
@@ -189,9 +190,12 @@ def test_the_disk_begins_before_the_memory_is_made_ready(
             steps.append(("disk", size_bytes))
         advise(descriptor, begin, size_bytes, advice)
 
-    def read_after(descriptor: int, into: list[memoryview], begin: int) -> int:
-        steps.append(("read", len(into[0])))
-        return read(descriptor, into, begin)
+    def read_after(descriptor: int, into: list[memoryview], begin: int, *flags: int) -> int:
+        if flags and not in_cache:
+            raise BlockingIOError
+        if not flags:
+            steps.append(("read", len(into[0])))
+        return read(descriptor, into, begin, *flags)
 
     monkeypatch.setattr(os, "posix_fadvise", advised)
     monkeypatch.setattr(os, "preadv", read_after)
@@ -203,6 +207,6 @@ def test_the_disk_begins_before_the_memory_is_made_ready(
     else:
         with ReadAhead([one]) as ahead:
             ahead.wait()
-    each = ("disk", "page", "read") if in_load else ("disk", "read")
+    each = [*(["disk"] * (not in_cache)), *(["page"] * in_load), "read"]
     sizes = [entry.size_bytes for entry in plan.entries if entry.size_bytes]
     assert steps == [(what, size) for size in sizes for what in each]

@@ -111,8 +111,8 @@ def test_parameters_that_want_gradients_are_filled_too(tmp_path: Path) -> None:
 def test_short_reads_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = os.preadv
 
-    def short(descriptor: int, views: list[memoryview], offset: int) -> int:
-        return whole(descriptor, [views[0][:5]], offset)
+    def short(descriptor: int, views: list[memoryview], offset: int, *flags: int) -> int:
+        return whole(descriptor, [views[0][:5]], offset, *flags)
 
     tensors = make_tensors(ODD)
     write_single(tmp_path, tensors)
@@ -178,11 +178,11 @@ def test_a_file_cut_while_it_is_read(tmp_path: Path) -> None:
         load_weights(plan, make_destinations(layout, torch.bfloat16), Cutter())
 
 
-def fails(descriptor: int, views: list[memoryview], offset: int) -> int:
+def fails(descriptor: int, views: list[memoryview], offset: int, *flags: int) -> int:
     raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def ends(descriptor: int, views: list[memoryview], offset: int) -> int:
+def ends(descriptor: int, views: list[memoryview], offset: int, *flags: int) -> int:
     return 0
 
 
