@@ -12,7 +12,8 @@ from itertools import accumulate
 
 from server.weights.arena import Arena
 from server.weights.judge import LoadPlan
-from server.weights.pieces import LoadError, Piece, cut, expect, open_files, read_into
+from server.weights.pieces import LoadError, Piece, cut, open_files, read_into
+from server.weights.prefetch import Prefetch
 from server.weights.team import Team, Worker
 
 _SCRATCH_BYTES = 4 * 2**20
@@ -20,8 +21,8 @@ _PATIENCE_S = 0.5
 # Two keep a disk busy; more would take the importing thread's turns.
 _THREADS = 2
 # The importing thread keeps Python's lock for 5 ms at a time by default, and each read waits for
-# it twice: with this a cold boot of 2 GB took 2.2 s instead of 2.5.
-_SWITCH_S = 1e-4
+# it twice. Much less than a millisecond, and the threads that wait wake up for nothing.
+_SWITCH_S = 1e-3
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class ReadAhead:
         self._cache_bytes = cache_bytes
         self._owners: dict[int, Ahead] = {}
         self._files = ExitStack()
+        self._prefetch = Prefetch(())
         self._team: Team | None = None
         self._fault: LoadError | None = None
         self._switch_s = sys.getswitchinterval()
@@ -55,15 +57,19 @@ class ReadAhead:
         except LoadError as fault:
             self._fault = fault
             return self
-        self._team = Team(self._make_reader, pieces, self._done, _THREADS)
+        self._prefetch = Prefetch(pieces)
+        self._team = Team(self._make_reader, self._prefetch, self._done, _THREADS)
         sys.setswitchinterval(_SWITCH_S)
+        self._prefetch.start()
         self._team.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Start no more reads; a read that hangs is left to the end of the process."""
         sys.setswitchinterval(self._switch_s)
-        if self._team is None or self._team.stop(_PATIENCE_S):
+        self._prefetch.stop(0.0)
+        ended = self._team is None or self._team.stop(_PATIENCE_S)
+        if self._prefetch.stop(_PATIENCE_S if ended else 0.0) and ended:
             self._files.close()
 
     def wait(self) -> None:
@@ -75,6 +81,7 @@ class ReadAhead:
     def stop(self) -> None:
         """Finish the pieces under way, so that `filled` stands. Raises LoadError."""
         sys.setswitchinterval(self._switch_s)
+        self._prefetch.stop()
         if self._team is not None:
             self._team.stop()
             if isinstance(fault := self._team.fault, LoadError):
@@ -123,7 +130,6 @@ class _Reader:
             memory = arena.view(piece.entry.name)[piece.at_bytes : end]
             # Pages are left to the read: asking for them holds the lock that every import needs to
             # map a library. Without, a cold boot of 2 GB took 2.1 s instead of 2.6.
-            expect(piece)
             read_into(piece, memory)
             return
         if not self._scratch:

@@ -20,11 +20,11 @@ from server.weights.pieces import (
     LoadError,
     Piece,
     cut,
-    expect,
     open_files,
     read_into,
     require_unchanged,
 )
+from server.weights.prefetch import Prefetch
 from server.weights.progress import Progress
 from server.weights.ring import PinnedRing, Ring
 from server.weights.second_opinion import disagreements
@@ -37,6 +37,8 @@ _DTYPES: dict[str, torch.dtype] = {
 }
 # Each thread holds two pinned buffers of a piece: 128 MiB in all.
 _GPU_THREADS = 4
+# Advice on files that are closed meanwhile does no harm.
+_PATIENCE_S = 0.1
 
 
 def tensors_in(arena: Arena, plan: LoadPlan, dtype: torch.dtype) -> dict[str, torch.Tensor]:
@@ -82,9 +84,9 @@ def load_weights(
         for entry, said in disagreements(plan):
             seen = f"the safetensors package sees it otherwise: {said}"
             raise LoadError(seen, entry.file, entry.name)
-        pieces = cut(plan, descriptors)
+        prefetch = Prefetch(list(cut(plan, descriptors)), filled)
         threads = min(thread_count(sharers), _GPU_THREADS) if on_gpu else thread_count(sharers)
-        _run(Team(make_worker, pieces, told, threads))
+        _run(Team(make_worker, prefetch, told, threads), prefetch)
         require_unchanged(plan, descriptors)
     if on_gpu:
         for entry in plan.entries:
@@ -92,12 +94,14 @@ def load_weights(
     tally.require_finite(plan, flat)
 
 
-def _run(team: Team) -> None:
+def _run(team: Team, prefetch: Prefetch) -> None:
     threads = torch.get_num_threads()
     try:
+        prefetch.start()
         team.start()
         team.wait()
     finally:
+        prefetch.stop(_PATIENCE_S)
         # Each worker told torch to use one thread, and torch tells that to later threads.
         torch.set_num_threads(threads)
 
@@ -139,7 +143,6 @@ class _ToHost:
         """Nothing is pending."""
 
     def _read(self, piece: Piece, into: torch.Tensor, stored: torch.dtype) -> None:
-        expect(piece)
         populate(into.data_ptr(), into.numel() * into.itemsize)
         if into.dtype == stored:
             read_into(piece, _bytes_of(into))

@@ -6,7 +6,7 @@ The same pieces are read before torch is there and after, so their numbers name 
 import os
 import resource
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -99,27 +99,6 @@ def require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:
             if seen.size_bytes == was.size_bytes:
                 what = "of the same size, but written again or replaced"
             raise LoadError(f"changed after its header was read ({what})", path)
-
-
-def expect(piece: Piece) -> None:
-    """Have the disk begin with the piece while its memory is made ready, which takes as long.
-
-    Not where its ends are in the page cache: going through all of its pages there for nothing
-    costs a tenth of the copy.
-    """
-    begin = piece.entry.begin + piece.at_bytes
-    if not piece.entry.pitch_bytes and not (
-        cached(piece.descriptor, begin) and cached(piece.descriptor, begin + piece.size_bytes - 1)
-    ):
-        with suppress(OSError):  # a file system that takes no advice
-            os.posix_fadvise(piece.descriptor, begin, piece.size_bytes, os.POSIX_FADV_WILLNEED)
-
-
-def cached(descriptor: int, at_byte: int) -> bool:
-    """True when this byte of a file is in the page cache; False also where nobody can tell."""
-    with suppress(OSError, AttributeError):
-        return os.preadv(descriptor, [bytearray(1)], at_byte, os.RWF_NOWAIT) == 1
-    return False
 
 
 def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:
