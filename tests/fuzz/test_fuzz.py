@@ -13,8 +13,9 @@ from tests.fuzz.faults import Faults, cause_of
 from tests.fuzz.judge import Fault, Harness, require_light
 from tests.fuzz.mutator import material, mutated
 from tests.fuzz.seeds import FAMILIES, fixed_target, seeds
-from tests.fuzz.trees import dump, load
+from tests.fuzz.trees import dump, load, mutate
 from tests.fuzz.with_hypothesis import inputs
+from tests.mutations.text import Pairs
 
 KNOWN = material(list(seeds()))
 
@@ -63,6 +64,19 @@ def refuse_a_mask(data: bytes) -> None:
     config = json.loads(unpacked(data).draft)
     if config.get("dflash_config", {}).get("mask_token_id"):
         raise Fault("seen")
+
+
+def test_no_two_places_of_a_changed_tree_are_one_list() -> None:
+    """Else a change of one is a change of thousands, and the next input fills the memory."""
+    for number in range(1000):
+        tree = mutate(load(KNOWN.blobs[number % 10].draft), Dice(number), KNOWN.pool)
+        held: list[object] = []
+        stack: list[object] = [tree]
+        while stack:
+            if isinstance(found := stack.pop(), list):
+                held.append(found)
+                stack += [pair[1] for pair in found] if isinstance(found, Pairs) else found
+        assert len({id(one) for one in held}) == len(held), number
 
 
 def test_a_fault_is_kept_once_with_a_small_input(tmp_path: Path) -> None:

@@ -162,7 +162,8 @@ def _step(slot: Slot, chooser: Chooser, _: list[Slot]) -> None:
 
 def _twice(slot: Slot, _: Chooser, __: list[Slot]) -> None:
     items, at = slot
-    items.append(copy_of(items[at]) if not isinstance(items, Pairs) else items[at])
+    value = copy_of(get((items, at)))
+    items.append((items[at][0], value) if isinstance(items, Pairs) else value)
 
 
 def _lengthen(slot: Slot, chooser: Chooser, _: list[Slot]) -> None:
@@ -171,9 +172,9 @@ def _lengthen(slot: Slot, chooser: Chooser, _: list[Slot]) -> None:
     if isinstance(value, str):
         put(slot, (value[:20] or "a") * times)
     elif isinstance(value, list) and not isinstance(value, Pairs):
-        put(slot, (value or [1]) * times)
+        put(slot, copy_of((value or [1]) * times))
     else:
-        put(slot, [value] * times)
+        put(slot, copy_of([value] * times))
 
 
 def _size(tree: Tree) -> int:
