@@ -95,7 +95,7 @@ class Interrupts:
         """A descriptor that can be read once a signal comes after this call."""
         return _wake_up_pipe()[0]
 
-    def _heard(self, number: int, _frame: FrameType | None) -> None:
+    def _heard(self, number: int, frame: FrameType | None) -> None:
         if number != signal.SIGALRM:
             if self.number is not None:
                 return
@@ -103,6 +103,8 @@ class Interrupts:
         if self.number is None:
             return
         if self._raising:
+            if frame is not None and frame.f_code is Interrupts.defer.__code__:
+                return  # about to be deferred, where nobody may catch it any more
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             raise Interrupted(self.number)
         if number == signal.SIGALRM:
