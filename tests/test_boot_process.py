@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.live.stalls import AT_WORK, started
 from tests.process import environment, run
 from tests.schema import faults
 
@@ -18,6 +19,8 @@ TARGET = ("--target", "sample:qwen3", "--device", "cpu")
 DFLASH = (*TARGET, "--draft", "sample:dflash")
 ONCE = "--exit-after-boot"
 SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
+# What a boot says as it comes to a phase.
+WORDS = {"load": "load target", "profile": "profile ...", "self-test": "self-test ..."}
 
 
 @pytest.fixture(scope="module")
@@ -130,15 +133,16 @@ def test_what_was_loaded_is_held_until_a_signal(cache: Path, number: signal.Sign
     assert "Traceback" not in rest
 
 
-@pytest.mark.parametrize("words", ["load target", "profile ...", "self-test ..."])
+@pytest.mark.parametrize("phase", WORDS)
 def test_a_signal_in_a_phase_ends_the_boot_with_a_verdict(
-    cache: Path, tmp_path: Path, words: str
+    cache: Path, tmp_path: Path, phase: str
 ) -> None:
     path = tmp_path / "report.json"
-    process = start(cache, *TARGET, "--draft", "sample:dspark", "--report-file", str(path))
-    read_until(process, words)
-    process.send_signal(signal.SIGTERM)
-    _, rest = process.communicate(timeout=60)
+    asked = (*TARGET, "--draft", "sample:dspark", "--report-file", str(path))
+    with started(AT_WORK, phase, *asked, cache=cache) as process:
+        read_until(process, WORDS[phase])
+        process.send_signal(signal.SIGTERM)
+        _, rest = process.communicate(timeout=60)
     assert process.returncode == 143, rest
     assert "Traceback" not in rest
     assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,8 +14,9 @@ from typing import Any
 
 import pytest
 
+from tests.live import stalls
 from tests.process import ROOT, environment, run
-from tests.test_boot_process import read_until, start
+from tests.test_boot_process import WORDS, read_until, start
 
 SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
 TARGET = ("--target", "sample:qwen3", "--device", "cpu", *SMALL)
@@ -77,6 +79,15 @@ def started(cache: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         process.kill()
         with suppress(subprocess.TimeoutExpired):  # a rank that is left holds the pipe
             process.communicate(timeout=30)
+
+
+@contextmanager
+def at_work(cache: Path, phase: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Two ranks that have come to a phase, and do its work until something ends them."""
+    asked = (*TARGET, *TWO, *arguments)
+    with stalls.started(stalls.AT_WORK, phase, *asked, cache=cache) as process:
+        read_until(process, WORDS[phase])
+        yield process
 
 
 @pytest.mark.parametrize(("draft", "ranks"), [("sample:dflash", 2), ("sample:dspark", 4)])
@@ -168,11 +179,10 @@ def test_a_fault_that_one_rank_sees_is_told_once_and_all_end_with_its_code(
         assert done.stderr.count("refused: ") == 1
 
 
-@pytest.mark.parametrize("words", ["load target", "self-test ..."])
-def test_a_rank_that_is_killed_ends_all(cache: Path, words: str) -> None:
-    with started(cache) as process:
+@pytest.mark.parametrize("phase", ["load", "self-test"])
+def test_a_rank_that_is_killed_ends_all(cache: Path, phase: str) -> None:
+    with at_work(cache, phase) as process:
         ranks = children(process)
-        read_until(process, words)
         os.kill(ranks[1], signal.SIGKILL)
         _, rest = process.communicate(timeout=_PATIENCE_S)
         assert process.returncode == 75, rest
@@ -209,11 +219,10 @@ def test_a_signal_ends_the_hold_of_every_rank(cache: Path, number: signal.Signal
         assert gone(ranks)
 
 
-@pytest.mark.parametrize("words", ["load target", "profile ...", "self-test ..."])
-def test_a_signal_in_a_phase_ends_every_rank_with_one_verdict(cache: Path, words: str) -> None:
-    with started(cache, "--draft", "sample:dspark") as process:
+@pytest.mark.parametrize("phase", WORDS)
+def test_a_signal_in_a_phase_ends_every_rank_with_one_verdict(cache: Path, phase: str) -> None:
+    with at_work(cache, phase, "--draft", "sample:dspark") as process:
         ranks = children(process)
-        read_until(process, words)
         process.send_signal(signal.SIGTERM)
         _, rest = process.communicate(timeout=60)
         assert process.returncode == 143, rest
@@ -258,21 +267,23 @@ def torchrun(cache: Path, port: int, *command: str) -> subprocess.CompletedProce
 
 def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_path: Path) -> None:
     script = tmp_path / "rank.sh"
-    told = tmp_path / "told"
-    arguments = " ".join((*TARGET, *TWO, "--report-file", str(tmp_path / "report.json")))
+    told, report_file = tmp_path / "told", tmp_path / "report.json"
+    # The other rank is at work, and so misses it; on hold it would not.
+    program = (sys.executable, "-c", stalls.AT_WORK, "profile", *TARGET, *TWO)
     lines = [
         "#!/bin/sh",
         "trap : TERM",
-        f"{sys.executable} -m server {arguments} 2>{told}-$RANK & pid=$!",
+        f"{shlex.join((*program, '--report-file', str(report_file)))} 2>{told}-$RANK & pid=$!",
         f"until grep -q 'profile ...' {told}-0; do sleep 0.05; done",
+        'if [ "$RANK" = 1 ]; then kill -KILL $pid; fi',
         # torchrun's own signal comes once this script ends.
-        'if [ "$RANK" = 1 ]; then kill -KILL $pid; sleep 1.5; fi',
+        f"for _ in $(seq {20 * _PATIENCE_S}); do [ -e {report_file} ] && break; sleep 0.05; done",
         "while kill -0 $pid 2>/dev/null; do wait $pid; done; exit 1",
     ]
     script.write_text("\n".join(lines))
     script.chmod(0o755)
     torchrun(cache, free_port(), "--no-python", str(script))
-    report = json.loads((tmp_path / "report.json").read_text())
+    report = json.loads(report_file.read_text())
     errors = [found for found in report["diagnostics"] if found["severity"] == "error"]
     assert [found["rule"] for found in errors] == ["SD609"]
     assert report["exit_code"] == 75

@@ -25,10 +25,29 @@ sys.argv = ["server", *sys.argv[2:]]
 sys.exit(main())
 """
 
+# The boot does the work of one phase over and over: whatever comes finds it there.
+AT_WORK = """
+import sys
+from server import serve
+from server.__main__ import main
+from server.weights import load
+module, name = {
+    "load": (load, "load_weights"), "profile": (serve, "profile"), "self-test": (serve, "self_test")
+}[sys.argv[1]]
+work = getattr(module, name)
+def at_work(*given):
+    while True:
+        work(*given)
+setattr(module, name, at_work)
+sys.argv = ["server", *sys.argv[2:]]
+sys.exit(main())
+"""
+
 # The boot stays at the end of one phase, with everything that the phase has made.
 _STAYS = """
 import ctypes, sys, threading, time
 from contextlib import contextmanager
+from server import interrupts
 from server.__main__ import main
 from server.log import Log
 lock, mutex = ctypes.CDLL(None).pthread_mutex_lock, ctypes.create_string_buffer(64)
@@ -46,7 +65,9 @@ Log.phase = staying
 sys.argv = ["server", *sys.argv[2:]]
 sys.exit(main())
 """
-STALL = _STAYS.replace("STAY", "tell(); time.sleep(600)")
+# It hears a signal, however late it gets its turn, and hears it once.
+_HEARS = "interrupts._PATIENCE_S = interrupts._AGAIN_S = 600"
+STALL = _STAYS.replace("STAY", f"{_HEARS}; tell(); time.sleep(600)")
 # In a call that no signal ends: it waits for a lock that nobody gives back. Told once it is there.
 STUCK = _STAYS.replace("STAY", "threading.Timer(0.5, tell).start(); lock(mutex)")
 
