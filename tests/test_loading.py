@@ -6,7 +6,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,13 +29,13 @@ import os, sys, threading, time
 whole = os.preadv
 def hangs(*arguments):
     os.write(2, b"reading\\n")
-    time.sleep(60)
+    time.sleep(600)
 os.preadv = hangs
 class Finder:
     def find_spec(self, name, *_):
         if name == "torch":
             os.write(2, b"importing\\n")
-            time.sleep(60)
+            time.sleep(600)
 sys.meta_path.insert(0, Finder())
 import runpy
 sys.argv = ["server", *sys.argv[1:]]
@@ -211,13 +210,11 @@ def test_a_signal_ends_a_boot_that_hangs_in_import_and_disk(
             waited.discard(line)
             if not waited:
                 break
-        begin = time.monotonic()
         process.send_signal(number)
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=120)  # the hang alone takes longer
     assert process.returncode == 128 + number, rest
     assert rest.rstrip().splitlines()[-1].startswith("interrupted: ")
     assert "Traceback" not in rest
-    assert time.monotonic() - begin < 20  # the hang alone takes 60 s
 
 
 def test_a_signal_ends_a_load_that_is_at_work_in_torch(cache: Path) -> None:

@@ -27,7 +27,12 @@ def signalled(phase: str, *numbers: signal.Signals, processes: int = 1) -> Prepa
         for number in numbers:
             process.send_signal(number)
 
-    return lambda place: place.in_phase(phase, act, processes)
+    def prepare(place: Place) -> None:
+        # Under nohup a hang-up is ignored from the start.
+        place.before.append(lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+        place.in_phase(phase, act, processes)
+
+    return prepare
 
 
 def several(phase: str, *numbers: signal.Signals) -> Prepare:

@@ -1,6 +1,7 @@
 """One faulty boot: a folder of its own, a command, what surrounds it, and what came of it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -172,8 +173,7 @@ def run_program(
         process.wait()
         if place:
             place.close()
-    left = tuple(map(str, Path("/dev/shm").glob(f"*{process.pid}*")))
-    code = process.returncode
+    code, left = process.returncode, _shared_memory_of(process.pid)
     return Came(code, stdout or "", stderr or "", seconds, left, _orphans(process.pid))
 
 
@@ -194,10 +194,16 @@ def files_below(root: Path) -> set[str]:
     return {os.path.join(folder, name) for folder, _, files in os.walk(root) for name in files}
 
 
+def _shared_memory_of(pid: int) -> tuple[str, ...]:
+    """Files that have the process's id in their name; other numbers may hold the same digits."""
+    named = re.compile(rf"(?<!\d){pid}(?!\d)")
+    return tuple(str(path) for path in Path("/dev/shm").glob("*") if named.search(path.name))
+
+
 def _orphans(session: int) -> int:
     """How many processes of the boot's session still run, after a moment to end."""
     with suppress(TimeoutError):
-        _wait_for(lambda: not _members(session), 5)
+        _wait_for(lambda: not _members(session), 30)
     return len(_members(session))
 
 

@@ -10,14 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 
+from server.weights import ahead as ahead_module
 from server.weights import pieces
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
 from server.weights.judge import LoadPlan
 from server.weights.load import NotFiniteError, load_weights, tensors_in
 from server.weights.pieces import LoadError
+from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD, Counter, make_destinations, same_bytes
+from tests.weights.test_team import PATIENCE_S
 
 # Room for whole pieces, and what is read: the tensors take 42, 0, 2, 2 and 16770 bytes.
 ROOMS = [(16816, 16816), (16815, 46), (46, 46), (45, 44), (0, 0)]
@@ -138,20 +141,26 @@ def test_leaving_the_block_stops_the_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a refusal or a signal during the import of torch does."""
-    whole, go = os.preadv, threading.Event()
+    whole, stop, go = os.preadv, Team.stop, threading.Event()
 
     def slow(descriptor: int, views: list[memoryview], offset: int, *flags: int) -> int:
-        go.wait(20)
+        go.wait(PATIENCE_S)
         return whole(descriptor, views, offset, *flags)
+
+    def stops(team: Team, _: float | None = None) -> bool:
+        stop(team, 0.0)
+        go.set()  # only now is a read under way at its end
+        return stop(team, PATIENCE_S)
 
     monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
     monkeypatch.setattr(os, "preadv", slow)
+    monkeypatch.setattr(Team, "stop", stops)
+    monkeypatch.setattr(ahead_module, "_PATIENCE_S", PATIENCE_S)
     plan, one = make_ahead(tmp_path, make_tensors(ODD))
     ahead = ReadAhead([one])
 
     def interrupted() -> None:
         with ahead:
-            go.set()
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from server.weights import load as load_module
 from server.weights import prefetch as prefetch_module
 from server.weights.load import load_weights
 from server.weights.pieces import Piece
@@ -119,7 +120,8 @@ def test_the_page_cache_is_asked_and_where_it_cannot_be_the_disk_is_told(tmp_pat
         os.close(writes)
 
 
-def test_a_load_leaves_no_thread_behind(tmp_path: Path) -> None:
+def test_a_load_leaves_no_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_module, "_PATIENCE_S", PATIENCE_S)  # with the disk a load has little
     write_single(tmp_path, make_tensors(ODD))
     plan = make_plan(tmp_path, ODD)
     load_weights(plan, make_destinations(ODD, torch.bfloat16), Counter())

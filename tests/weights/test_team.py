@@ -12,7 +12,7 @@ from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD
 
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Hands:
