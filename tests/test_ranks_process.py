@@ -252,10 +252,12 @@ def test_a_rank_that_hangs_is_ended_with_the_others(cache: Path) -> None:
         assert gone(ranks)
 
 
-def torchrun(cache: Path, port: int, *command: str) -> subprocess.CompletedProcess[str]:
+def torchrun(cache: Path, *command: str) -> subprocess.CompletedProcess[str]:
     launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    # It listens on a port that is free, and keeps it.
+    place = ("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0")
     return subprocess.run(
-        [*launcher, "--master-port", str(port), *command],
+        [*launcher, *place, "--local-addr", "127.0.0.1", *command],
         env=environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}),
         cwd=cache,
         capture_output=True,
@@ -282,7 +284,7 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
     ]
     script.write_text("\n".join(lines))
     script.chmod(0o755)
-    torchrun(cache, free_port(), "--no-python", str(script))
+    torchrun(cache, "--no-python", str(script))
     report = json.loads(report_file.read_text())
     errors = [found for found in report["diagnostics"] if found["severity"] == "error"]
     assert [found["rule"] for found in errors] == ["SD609"]
@@ -290,19 +292,11 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
     assert "rank 0 of 2 lost the others" in (tmp_path / "told-0").read_text()
 
 
-def free_port() -> int:
-    import socket
-
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
 def test_torchrun_starts_the_ranks_and_one_speaks(
     cache: Path, alone: dict[str, dict[str, Any]]
 ) -> None:
     arguments = (*TARGET, "--draft", "sample:dflash", *TWO, *ONCE)
-    done = torchrun(cache, free_port(), "-m", "server", *arguments)
+    done = torchrun(cache, "-m", "server", *arguments)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)  # of one rank: two documents would be no JSON
     assert report["self_test"]["tokens"] == alone["sample:dflash"]["self_test"]["tokens"]
@@ -335,7 +329,7 @@ def test_a_refusal_under_torchrun_is_told_once_by_the_rank_that_knows(
     ]
     script.write_text("\n".join(lines))
     script.chmod(0o755)
-    done = torchrun(cache, free_port(), "--no-python", str(script))
+    done = torchrun(cache, "--no-python", str(script))
     assert done.returncode != 0
     assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == [f"{code}\n"] * 2
     errors = [line for line in done.stderr.splitlines() if line.startswith("error[")]
