@@ -128,7 +128,7 @@ def test_what_was_loaded_is_held_until_a_signal(cache: Path, number: signal.Sign
     assert process.poll() is None
     process.send_signal(number)
     process.send_signal(number)  # an impatient operator changes nothing
-    _, rest = process.communicate(timeout=30)
+    _, rest = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "Traceback" not in rest
 

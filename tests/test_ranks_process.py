@@ -213,7 +213,7 @@ def test_a_signal_ends_the_hold_of_every_rank(cache: Path, number: signal.Signal
         ranks = children(process)
         process.send_signal(number)
         process.send_signal(number)  # an impatient operator changes nothing
-        _, rest = process.communicate(timeout=30)
+        _, rest = process.communicate(timeout=60)
         assert process.returncode == 0, rest
         assert rest == f"{number.name}: models and KV pool released; exit 0\n"
         assert gone(ranks)

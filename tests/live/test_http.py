@@ -176,10 +176,15 @@ def test_a_client_that_says_nothing_does_not_keep_it_open(log: Log) -> None:
     with socket.create_connection(("127.0.0.1", answering.number)) as silent:
         silent.sendall(b"GET /health HTTP/1.1\r\n")
         answering.close()
-        end = time.monotonic() + PATIENCE_S
         with pytest.raises(ConnectionRefusedError):
-            while time.monotonic() < end:  # the thread that answers may wait for its turn
-                socket.create_connection(("127.0.0.1", answering.number)).close()
+            _knock(answering.number)
+
+
+def _knock(port: int) -> None:
+    """Until it is closed: the thread that answers may wait for its turn."""
+    end = time.monotonic() + PATIENCE_S
+    while time.monotonic() < end:
+        socket.create_connection(("127.0.0.1", port)).close()
 
 
 def test_clients_that_say_nothing_keep_no_probe_out(port: int) -> None:
