@@ -40,7 +40,7 @@ PAIRS: dict[str, tuple[TargetConfig, BlockDraft]] = {
     "untied": (make_target_config(intermediate_size=37), make_draft(hidden_size=24)),
     "tied": (make_target_config(tie_word_embeddings=True), make_dspark()),
 }
-PROMPT, NEW_TOKENS = random_tokens(9), 12
+PROMPT, NEW_TOKENS = random_tokens(9), 6
 _ALONE = "alone.pt"  # what the whole pair gives
 
 
