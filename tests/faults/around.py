@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.faults.fault import Fault, Unavailable
 from tests.faults.place import Place
+from tests.memory.nvml_stand_in import IMPATIENT
 from tests.rules.make_process import NO_THREADS
 
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
@@ -71,6 +72,11 @@ def _nvml(text: str) -> Prepare:
         place.use("--device", "auto")
 
     return prepare
+
+
+def _hanging_nvml(place: Place) -> None:
+    place.module("sitecustomize", IMPATIENT)
+    _nvml(_HANGING)(place)
 
 
 _HANGING = "import time\ndef nvmlInit():\n    time.sleep(600)\n"
@@ -226,7 +232,7 @@ AROUND = (
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),
     Fault("no NVML package", _nvml("raise ImportError('no pynvml')"), 0, "accepted: "),
-    Fault("an NVML that hangs", _nvml(_HANGING), 0, "accepted: "),
+    Fault("an NVML that hangs", _hanging_nvml, 0, "accepted: "),
     Fault("an NVML that lies of a GPU", _nvml(_LYING), 69, "error[SD601]"),
     Fault("no safetensors package",
           broken("safetensors", "raise ImportError('none')"), 69, "error[SD607]"),
