@@ -26,8 +26,8 @@ from server.weights.arena import Arena
 from server.weights.finite import not_finite
 from server.weights.header import TensorEntry
 from server.weights.index import read_inventory
-from server.weights.judge import LoadPlan
 from server.weights.load import load_weights, tensors_in
+from server.weights.load_plan import LoadPlan
 from server.weights.mapped import map_tensors
 from server.weights.team import thread_count
 

@@ -13,8 +13,8 @@ import torch
 from server.weights import pieces
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
-from server.weights.judge import LoadPlan
 from server.weights.load import NotFiniteError, load_weights, tensors_in
+from server.weights.load_plan import LoadPlan
 from server.weights.pieces import LoadError
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD, Counter, make_destinations, same_bytes
