@@ -7,8 +7,8 @@ from threading import Lock
 
 import torch
 
+from server.weights.entries import TensorEntry
 from server.weights.files import count
-from server.weights.header import TensorEntry
 from server.weights.load_plan import LoadPlan
 from server.weights.pieces import LoadError
 

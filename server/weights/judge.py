@@ -16,8 +16,8 @@ from server.config.rules import finding
 from server.config.tensors import ExpectedTensor
 from server.config.values import pointer
 from server.findings import Finding, Location, Outcome, Severity, outcome_of
+from server.weights.entries import TensorEntry
 from server.weights.files import count, name_list
-from server.weights.header import TensorEntry
 from server.weights.index import Inventory
 from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.quantised import QUANTISED_FIX, layout_of

@@ -9,7 +9,7 @@ import warnings
 
 import torch
 
-from server.weights.header import TensorEntry
+from server.weights.entries import TensorEntry
 from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.pieces import LoadError, open_files
 

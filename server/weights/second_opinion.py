@@ -9,7 +9,7 @@ from itertools import groupby
 
 from safetensors import SafetensorError, safe_open
 
-from server.weights.header import TensorEntry
+from server.weights.entries import TensorEntry
 from server.weights.load_plan import LoadPlan
 from server.weights.spelling import EXPORT_PREFIX
 
