@@ -23,11 +23,11 @@ from server.config.geometry import DTYPE_BYTES
 from server.memory.host import high_water_bytes, reset_high_water, resident_set_bytes
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
+from server.weights.entries import TensorEntry
 from server.weights.finite import not_finite
-from server.weights.header import TensorEntry
 from server.weights.index import read_inventory
-from server.weights.judge import LoadPlan
 from server.weights.load import load_weights, tensors_in
+from server.weights.load_plan import LoadPlan
 from server.weights.mapped import map_tensors
 from server.weights.team import thread_count
 

@@ -18,8 +18,9 @@ from server.gate import NO_WEIGHTS, Servable
 from server.log import Log
 from server.pairing import PairRead
 from server.weights.index import survey
-from server.weights.judge import JUDGED_RULES, LoadPlan, judge_tensors
+from server.weights.judge import JUDGED_RULES, judge_tensors
 from server.weights.layout import target_layout
+from server.weights.load_plan import LoadPlan
 
 _SEAL = object()
 _TENSOR_RULES = tuple(rule for rule in RULES if rule.startswith("SD4"))

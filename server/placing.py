@@ -21,7 +21,7 @@ from server.memory.source import MemorySource
 from server.options import MAPPED, Options, fraction_text
 from server.report import SettingFacts
 from server.seats import ALONE, Seat
-from server.weights.judge import LoadPlan, resident_bytes
+from server.weights.load_plan import LoadPlan, resident_bytes
 from server.weights.parts import Share, part_config, part_plan
 
 

@@ -1,12 +1,17 @@
-"""Settings of every test: a property is tried on the same inputs each time, however slowly.
+"""Settings of every test, and the boots that several modules look at.
 
-No run fails on an input that the one before it did not have: to look for those is the fuzzer's.
+A property is tried on the same inputs each time, however slowly: no run fails on an input that the
+one before it did not have. To look for those is the fuzzer's.
 """
 
-from collections.abc import Iterator
+import gc
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.process import SMALL, Finished, run
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -20,9 +25,31 @@ _OF_THE_CALLER = (
 )
 
 
+def pytest_collection_finish() -> None:
+    """What was collected stays: no search for garbage, of which a profile makes four, sees it."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _environment_of_nobody() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in _OF_THE_CALLER:
             patch.delenv(name, raising=False)
         yield
+
+
+@pytest.fixture(scope="session")
+def small_boot(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str | None], Finished]:
+    """A small whole boot of the sample target with a draft, as JSON; each is run once."""
+    folder = tmp_path_factory.mktemp("small-boot")
+
+    @cache
+    def booted(draft: str | None) -> Finished:
+        asked = ("--draft", draft) if draft else ()
+        return run(
+            "--target", "sample:qwen3", "--device", "cpu", *asked, *SMALL,
+            "--exit-after-boot", "--output-format", "json", cache=folder,
+        )  # fmt: skip
+
+    return booted

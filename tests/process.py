@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
+# Sizes for a boot that is not about sizes.
+SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
 
 # Runs the server under an audit hook and writes down which files were opened and which
 # modules were loaded; the server itself is untouched.

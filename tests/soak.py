@@ -18,8 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.place import SMALL, files_below, run_program
-from tests.process import environment
+from server.weights.sample import SAMPLE_NAMES, materialise
+from tests.faults.place import files_below, run_program
+from tests.process import SMALL, environment
 
 _TARGET = ("--target", "sample:qwen3", "--device", "cpu", "--exit-after-boot", *SMALL)
 _DFLASH = (*_TARGET, "--draft", "sample:dflash")
@@ -72,9 +73,10 @@ def soak(root: Path, runs: int, at_once: int, seed: int) -> list[str]:
     cases = list(chosen(runs, seed))
     middle = runs // 2
     judge = partial(wrong_with, root)
-    wrong = [judge(case) for case in (*BOOTS, *VERDICTS)]  # the samples are written now
+    for name in SAMPLE_NAMES:  # which stay
+        materialise(name, root)
     files = files_below(root)
-    wrong += map(judge, cases[:middle])
+    wrong = list(map(judge, cases[:middle]))
     with ThreadPoolExecutor(at_once) as pool:
         wrong += pool.map(judge, cases[middle:])
     if left := files_below(root) - files:

@@ -6,7 +6,7 @@ import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +18,9 @@ from server.log import Log, Refused
 from server.options import Options
 from server.report import NOT_LOADED, NOT_TOUCHED
 from tests.boots import make_log, make_options, rules, said
-from tests.process import environment, run
+from tests.process import SMALL, Finished, environment, run
 
 ONCE = ("--exit-after-boot", "--output-format", "json")
-SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
 BOOT = ("--target", "sample:qwen3", "--device", "cpu", "--draft", "sample:dflash", *SMALL)
 # Starts a boot whose import of torch hangs, and whose every read of a weight does.
 _HANGING = """
@@ -90,12 +89,18 @@ def place(**others: object) -> tuple[placing.Placed, Log]:
     return placing.place(admitted(options, log), options, log), log
 
 
-@pytest.mark.parametrize("weights", ["private", "mapped"])
-def test_weights_boot_and_the_ledger_closes(cache: Path, weights: str) -> None:
-    done = run(*BOOT, "--weights", weights, *ONCE, cache=cache)
+@pytest.mark.parametrize(
+    ("weights", "source"), [("private", "default"), ("mapped", "flag --weights")]
+)
+def test_weights_boot_and_the_ledger_closes(
+    cache: Path, small_boot: Callable[[str | None], Finished], weights: str, source: str
+) -> None:
+    mapped = weights == "mapped"
+    boot = (*BOOT, "--weights", weights, *ONCE)
+    done = run(*boot, cache=cache) if mapped else small_boot("sample:dflash")
     assert done.code == 0, done.stdout + done.stderr
     report = done.json
-    assert report["settings"]["weights"] == {"value": weights, "source": "flag --weights"}
+    assert report["settings"]["weights"] == {"value": weights, "source": source}
     ledger = {line["line"]: line for line in report["memory"]["ledger"]}
     for name in ("target weights", "draft weights"):
         assert ledger[name]["billed_bytes"] == ledger[name]["measured_bytes"]

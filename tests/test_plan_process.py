@@ -2,17 +2,19 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from server.weights.sample import materialise
 from tests.pair_8b import BLOCK_BYTES, DRAFT_BYTES, TARGET_BYTES, write_pair
-from tests.process import ROOT, Finished, run, witness
+from tests.process import ROOT, SMALL, Finished, run, witness
 
 GIB = 2**30
 SAMPLE = ("--target", "sample:qwen3", "--draft", "sample:dflash", "--device", "cpu")
-SMALL = ("--max-num-batched-tokens", "100", "--max-num-seqs", "2", "--max-model-len", "500")
 AS_JSON = ("--output-format", "json")
 FIXED_BYTES = TARGET_BYTES + DRAFT_BYTES + 150 * 2**20
 
@@ -138,9 +140,11 @@ def test_each_card_has_its_own_answer_and_the_smallest_is_named(
     assert "smallest GPU on which it fits: v100-32g" in smallest.stderr
 
 
-def test_a_plan_for_this_machine_predicts_what_its_boot_measures(cache: Path) -> None:
+def test_a_plan_for_this_machine_predicts_what_its_boot_measures(
+    cache: Path, small_boot: Callable[[str | None], Finished]
+) -> None:
     planned = run(*SAMPLE, *SMALL, "--plan", *AS_JSON, cache=cache)
-    booted = run(*SAMPLE, *SMALL, "--exit-after-boot", *AS_JSON, cache=cache)
+    booted = small_boot("sample:dflash")
     assert (planned.code, booted.code) == (0, 0), planned.stdout + booted.stdout
     plan, boot = planned.json["memory"], booted.json["memory"]
     assert plan["kv"] == boot["kv"]
@@ -176,9 +180,8 @@ def test_a_prediction_that_is_demanded_needs_torch(
 
 
 def test_a_plan_needs_the_headers(cache: Path, tmp_path: Path) -> None:
-    run(*SAMPLE, "--check", cache=cache)
     bare = tmp_path / "target.json"
-    bare.write_text(next(cache.glob("samples/v*/qwen3/config.json")).read_text())
+    shutil.copy(materialise("sample:qwen3", cache) / "config.json", bare)
     done = run("--target", str(bare), "--plan", cache=cache)
     assert done.code == 66
     assert done.error_lines[0].startswith("error[SD405]")

@@ -3,22 +3,24 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
+from torch.distributed import TCPStore
 
+from server.weights.sample import materialise
 from tests.live import stalls
-from tests.process import ROOT, environment, run
+from tests.process import ROOT, SMALL, Finished, environment, run
 from tests.test_boot_process import WORDS, read_until, start
 
-SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
 TARGET = ("--target", "sample:qwen3", "--device", "cpu", *SMALL)
 ONCE = ("--exit-after-boot", "--output-format", "json")
 TWO = ("--tensor-parallel-size", "2")
@@ -28,17 +30,6 @@ _PATIENCE_S = 120
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def alone(cache: Path) -> dict[str, dict[str, Any]]:
-    """The report of one rank, by draft."""
-    found = {}
-    for draft in ("sample:dflash", "sample:dspark"):
-        done = run(*TARGET, "--draft", draft, *ONCE, cache=cache)
-        assert done.code == 0, done.stdout + done.stderr
-        found[draft] = done.json
-    return found
 
 
 def children(process: subprocess.Popen[str], count: int = 2) -> list[int]:
@@ -92,11 +83,11 @@ def at_work(cache: Path, phase: str, *arguments: str) -> Iterator[subprocess.Pop
 
 @pytest.mark.parametrize(("draft", "ranks"), [("sample:dflash", 2), ("sample:dspark", 4)])
 def test_ranks_give_the_tokens_of_one_and_their_ledgers_close(
-    cache: Path, alone: dict[str, dict[str, Any]], draft: str, ranks: int
+    cache: Path, small_boot: Callable[[str | None], Finished], draft: str, ranks: int
 ) -> None:
     done = run(*TARGET, "--draft", draft, "-tp", str(ranks), *ONCE, cache=cache)
     assert done.code == 0, done.stdout + done.stderr
-    report, single = done.json, alone[draft]
+    report, single = done.json, small_boot(draft).json
     assert report["self_test"]["tokens"] == single["self_test"]["tokens"]
     assert report["self_test"]["speculative_steps"] == 28
     assert report["settings"]["tensor_parallel_size"] == {"value": ranks, "source": "flag -tp"}
@@ -142,11 +133,8 @@ def test_ranks_that_cannot_be_are_refused_at_the_gate(
 
 def broken(cache: Path, tmp_path: Path) -> Path:
     """A target of which only the last rank's part of the head holds what is no number."""
-    run("--target", "sample:qwen3", "--check", cache=cache)
     folder = tmp_path / "target"
-    folder.mkdir()
-    for file in next(cache.glob("samples/v*/qwen3")).iterdir():
-        (folder / file.name).write_bytes(file.read_bytes())
+    shutil.copytree(materialise("sample:qwen3", cache), folder)
     index = json.loads((folder / "model.safetensors.index.json").read_text())
     shard = folder / index["weight_map"]["lm_head.weight"]
     data = bytearray(shard.read_bytes())
@@ -205,12 +193,18 @@ def test_a_rank_that_is_killed_after_ready_is_told_too(cache: Path) -> None:
         assert gone(ranks)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_the_hold_of_every_rank(cache: Path, number: signal.Signals) -> None:
+@pytest.mark.parametrize(
+    ("number", "hangs"), [(signal.SIGTERM, False), (signal.SIGINT, True)], ids=["TERM", "INT, hung"]
+)
+def test_a_signal_ends_the_hold_of_every_rank(
+    cache: Path, number: signal.Signals, hangs: bool
+) -> None:
     with started(cache) as process:
         seen = read_until(process, "ready:")
         assert sum(line.startswith("accepted: ") for line in seen) == 1
         ranks = children(process)
+        if hangs:
+            os.kill(ranks[1], signal.SIGSTOP)
         process.send_signal(number)
         process.send_signal(number)  # an impatient operator changes nothing
         _, rest = process.communicate(timeout=60)
@@ -219,7 +213,7 @@ def test_a_signal_ends_the_hold_of_every_rank(cache: Path, number: signal.Signal
         assert gone(ranks)
 
 
-@pytest.mark.parametrize("phase", WORDS)
+@pytest.mark.parametrize("phase", ["load", "self-test"])
 def test_a_signal_in_a_phase_ends_every_rank_with_one_verdict(cache: Path, phase: str) -> None:
     with at_work(cache, phase, "--draft", "sample:dspark") as process:
         ranks = children(process)
@@ -238,17 +232,6 @@ def test_no_rank_outlives_a_launcher_that_is_killed(cache: Path) -> None:
         read_until(process, "profile ...")
         os.kill(ranks[1], signal.SIGSTOP)  # deaf to all but SIGKILL
         process.kill()
-        assert gone(ranks)
-
-
-def test_a_rank_that_hangs_is_ended_with_the_others(cache: Path) -> None:
-    with started(cache) as process:
-        read_until(process, "ready:")
-        ranks = children(process)
-        os.kill(ranks[1], signal.SIGSTOP)
-        process.send_signal(signal.SIGTERM)
-        _, rest = process.communicate(timeout=60)
-        assert process.returncode == 0, rest
         assert gone(ranks)
 
 
@@ -293,14 +276,41 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
 
 
 def test_torchrun_starts_the_ranks_and_one_speaks(
-    cache: Path, alone: dict[str, dict[str, Any]]
+    cache: Path, small_boot: Callable[[str | None], Finished]
 ) -> None:
     arguments = (*TARGET, "--draft", "sample:dflash", *TWO, *ONCE)
     done = torchrun(cache, "-m", "server", *arguments)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout)  # of one rank: two documents would be no JSON
-    assert report["self_test"]["tokens"] == alone["sample:dflash"]["self_test"]["tokens"]
+    alone = small_boot("sample:dflash").json
+    assert report["self_test"]["tokens"] == alone["self_test"]["tokens"]
     assert len(report["memory"]["ranks"]) == 2
+
+
+def as_torchrun(
+    cache: Path, commands: Sequence[Sequence[str]]
+) -> list[subprocess.CompletedProcess[str]]:
+    """A rank for each command, in what torchrun gives to its own; none is ended with another."""
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    world = str(len(commands))
+    given = {"WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world, "TORCHELASTIC_RESTART_COUNT": "0"}
+    given |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
+    given |= {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+
+    def rank(number: int) -> subprocess.CompletedProcess[str]:
+        own = {"RANK": str(number), "LOCAL_RANK": str(number)}
+        return subprocess.run(
+            [sys.executable, "-m", "server", *commands[number]],
+            env=environment(cache, given | own),
+            cwd=cache,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+
+    with ThreadPoolExecutor() as pool:
+        return list(pool.map(rank, range(len(commands))))
 
 
 @pytest.mark.parametrize(
@@ -313,25 +323,13 @@ def test_torchrun_starts_the_ranks_and_one_speaks(
     ids=["both", "only rank 1", "size"],
 )
 def test_a_refusal_under_torchrun_is_told_once_by_the_rank_that_knows(
-    cache: Path, tmp_path: Path, first: tuple[str, ...], second: tuple[str, ...] | None,
-    code: int, rule: str,
-) -> None:  # fmt: skip
-    script = tmp_path / "rank.sh"
+    cache: Path, first: tuple[str, ...], second: tuple[str, ...] | None, code: int, rule: str
+) -> None:
     size = () if "-tp" in first else TWO
-    rest = " ".join((*SMALL, *size))
-    lines = [
-        "#!/bin/sh",
-        "trap : TERM",  # by which torchrun ends the ranks that outlive the first
-        f'if [ "$RANK" = 0 ]; then set -- {" ".join(first)}; fi',
-        f'if [ "$RANK" = 1 ]; then set -- {" ".join(second or first)}; fi',
-        f'{sys.executable} -m server "$@" --device cpu {rest} --exit-after-boot',
-        f"code=$?; echo $code > {tmp_path}/code-$RANK; exit $code",
-    ]
-    script.write_text("\n".join(lines))
-    script.chmod(0o755)
-    done = torchrun(cache, "--no-python", str(script))
-    assert done.returncode != 0
-    assert [(tmp_path / f"code-{rank}").read_text() for rank in (0, 1)] == [f"{code}\n"] * 2
-    errors = [line for line in done.stderr.splitlines() if line.startswith("error[")]
+    rest = ("--device", "cpu", *SMALL, *size, "--exit-after-boot")
+    ranks = as_torchrun(cache, [(*words, *rest) for words in (first, second or first)])
+    told = "".join(rank.stderr for rank in ranks)
+    assert [rank.returncode for rank in ranks] == [code] * 2, told
+    errors = [line for line in told.splitlines() if line.startswith("error[")]
     assert sum(line.startswith(f"error[{rule}]") for line in errors) == 1
     assert len({line[:12] for line in errors}) == len(errors)

@@ -6,7 +6,11 @@ from tests.soak import BOOTS, VERDICTS, chosen, soak, wrong_with
 
 
 def test_boots_and_refusals_in_a_row_and_at_once_leave_nothing(tmp_path: Path) -> None:
-    assert soak(tmp_path, runs=8, at_once=4, seed=3) == []
+    runs, seed = 11, 27
+    cases = list(chosen(runs, seed))
+    assert {cases[0], cases[-1]} == {*BOOTS[1:]}, "one boot in a row, one beside others"
+    assert {*cases} >= {*VERDICTS}
+    assert soak(tmp_path, runs, at_once=4, seed=seed) == []
 
 
 def test_a_wrong_verdict_is_seen(tmp_path: Path) -> None:

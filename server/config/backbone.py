@@ -8,6 +8,7 @@ Source: huggingface/transformers src/transformers/models/qwen3/configuration_qwe
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from server.config.backbone_keys import COMPUTED, NUMBERS, QUANTISED
 from server.config.checks import Check, Reading, run_checks
 from server.config.fields import Picked, pick, pick_one, pick_rope_theta
 from server.config.records import Backbone
@@ -15,50 +16,6 @@ from server.config.rules import finding
 from server.config.values import Source, kind, pointer, same, shorten
 from server.findings import Finding, JsonValue, Outcome
 
-_NUMBERS = (
-    "hidden_size",
-    "intermediate_size",
-    "num_hidden_layers",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "head_dim",
-    "vocab_size",
-    "max_position_embeddings",
-    "rms_norm_eps",
-)
-# A key here changes the arithmetic; the forward computes the value given. Null states nothing.
-_COMPUTED: Mapping[str, JsonValue] = {
-    "hidden_act": "silu",
-    "attention_bias": False,
-    "mlp_bias": False,
-    "partial_rotary_factor": 1,
-    "use_mrope": False,
-    "use_qk_norm": True,
-    "attn_logit_softcapping": None,
-    "final_logit_softcapping": None,
-    # Of other decoders: a multiplier or another rotation shows in no tensor.
-    "attention_multiplier": None,
-    "clip_qkv": None,
-    "hc_mult": 1,
-    "hidden_activation": "silu",
-    "kv_lora_rank": None,
-    "linear_attn_config": None,
-    "logits_scaling": 1,
-    "mla_use_nope": False,
-    "n_routed_experts": 0,
-    "num_experts": 0,
-    "num_local_experts": 0,
-    "q_lora_rank": None,
-    "qk_nope_head_dim": None,
-    "qk_norm": True,
-    "query_pre_attn_scalar": None,
-    "residual_multiplier": 1,
-    "rope_interleave": False,
-    "rope_is_neox_style": True,
-    "scale_depth": None,
-    "scale_emb": 1,
-    "swiglu_limit": None,
-}
 # Of the attention pattern: the JSON kind of each key, and how it is asked for.
 _KINDS: Mapping[str, tuple[str, str]] = {
     "layer_types": ("list", "a list"),
@@ -66,34 +23,9 @@ _KINDS: Mapping[str, tuple[str, str]] = {
     "sliding_window": ("integer", "an integer"),
 }
 _STATE_WINDOW = "set use_sliding_window to false, if the checkpoint was trained without a window"
-_QUANTISED = ("quantization_config", "compression_config", "quantization", "quant_config")
 _QUANTISED_DTYPES = ("float8", "fp8", "float4", "fp4", "int", "uint")
 _ROPE_KEYS = frozenset(
     ("rope_type", "type", "rope_theta", "partial_rotary_factor", "original_max_position_embeddings")
-)
-# Every top-level key that this module reads.
-BACKBONE_KEYS = frozenset(
-    (
-        *_NUMBERS,
-        *_COMPUTED,
-        *_QUANTISED,
-        *("rope_theta", "rope_parameters", "rope_scaling", "dtype", "torch_dtype"),
-        *("layer_types", "use_sliding_window", "sliding_window", "v_head_dim"),
-    )
-)
-
-# What transformers writes for its own bookkeeping, for training or for generation; no forward
-# reads it. auto_map names remote code, which is never run.
-INERT_KEYS = frozenset(
-    (
-        *("transformers_version", "use_cache", "initializer_range", "attention_dropout"),
-        *("auto_map", "bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"),
-        *("max_window_layers", "_name_or_path", "name_or_path", "_commit_hash"),
-        *("_attn_implementation", "_attn_implementation_autoset", "attn_implementation"),
-        *("tokenizer_class", "pretraining_tp", "return_dict", "output_attentions"),
-        *("output_hidden_states", "torchscript", "id2label", "label2id", "problem_type"),
-        *("chunk_size_feed_forward", "generation_config"),
-    )
 )
 
 
@@ -116,7 +48,7 @@ class Decoder(NamedTuple):
 
 def pick_backbone(raw: Mapping[str, JsonValue], source: Source) -> dict[str, Picked]:
     """Every field of `Backbone`, by name."""
-    picked = {name: pick(raw, name) for name in _NUMBERS}
+    picked = {name: pick(raw, name) for name in NUMBERS}
     picked["rope_theta"] = pick_rope_theta(raw, source)
     picked["dtype"] = pick_dtype(raw, source)
     return picked
@@ -241,7 +173,7 @@ def _rope_fault(value: JsonValue) -> str:
 
 
 def _quantised(decoder: Decoder) -> Iterator[Finding]:
-    for key in _QUANTISED:
+    for key in QUANTISED:
         value = decoder.raw.get(key)
         if value is not None:
             message = f"{decoder.source.role} {key} is {shorten(value)}, null is needed"
@@ -250,7 +182,7 @@ def _quantised(decoder: Decoder) -> Iterator[Finding]:
 
 def _arithmetic(decoder: Decoder) -> Iterator[Finding]:
     raw, source = decoder.raw, decoder.source
-    places = [(pick(raw, key), computed) for key, computed in _COMPUTED.items()]
+    places = [(pick(raw, key), computed) for key, computed in COMPUTED.items()]
     tables = ("rope_parameters", "rope_scaling")
     places += [(pick(raw, table, "partial_rotary_factor"), 1) for table in tables]
     for place, computed in places:

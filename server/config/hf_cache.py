@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from server.config.file_bytes import read_bytes
 from server.config.probe import Kind, content_of, expand_home, names_in, probe
-from server.config.strict_json import read_bytes
 
 _PREFIX = "models--"
 _REF_LIMIT_BYTES = 4096

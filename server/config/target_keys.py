@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from server.config.backbone import BACKBONE_KEYS, INERT_KEYS
+from server.config.backbone_keys import BACKBONE_KEYS, INERT_KEYS
 from server.config.rules import finding
 from server.config.strict_json import JsonObject
 from server.config.values import Source, pointer, shorten

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 
 from server.weights.arena import Arena
-from server.weights.judge import LoadPlan
+from server.weights.load_plan import LoadPlan
 from server.weights.pieces import LoadError, Piece, cut, open_files, read_into
 from server.weights.prefetch import Prefetch
 from server.weights.team import Team, Worker

@@ -6,7 +6,7 @@ One mapping, because it can be filled before torch is there to make tensors.
 import mmap
 from collections.abc import Iterable
 
-from server.weights.header import TensorEntry
+from server.weights.entries import TensorEntry
 
 _ALIGN_BYTES = 64  # a cache line, and the widest vector
 

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from server.config.strict_json import FaultKind, load_object
+from server.config.json_faults import FaultKind
+from server.config.strict_json import load_object
 from server.config.values import pointer, shorten
 from server.findings import JsonValue
 from server.weights.files import WeightFault, name_list, shown

@@ -7,9 +7,9 @@ from threading import Lock
 
 import torch
 
+from server.weights.entries import TensorEntry
 from server.weights.files import count
-from server.weights.header import TensorEntry
-from server.weights.judge import LoadPlan
+from server.weights.load_plan import LoadPlan
 from server.weights.pieces import LoadError
 
 # Of this many elements a second copy is held, no more: a tensor on a GPU is looked at whole.

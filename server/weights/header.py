@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from server.config.strict_json import parse_bytes
-from server.weights.entries import DTYPE_BITS, TensorEntry, read_entries
+from server.weights.entries import TensorEntry, read_entries
 from server.weights.files import Shard, WeightFault, open_shard, read_range
 from server.weights.foreign import PROBE_BYTES, describe
-
-__all__ = ["DTYPE_BITS", "HEADER_LIMIT_BYTES", "Header", "TensorEntry", "examine", "read_header"]
 
 # The format allows 100 MB; what no header of 100,000 tensors needs would only cost memory.
 HEADER_LIMIT_BYTES = 16 * 2**20
@@ -33,14 +31,6 @@ class Header:
     shard: Shard
     tensors: Mapping[str, TensorEntry]
     bad: tuple[str, ...] = ()
-
-
-def read_header(path: Path) -> Header:
-    """Read and verify the header of one file; raises the first WeightFault of `examine`."""
-    header, faults = examine(path)
-    if faults or header is None:
-        raise faults[0]
-    return header
 
 
 def examine(path: Path) -> tuple[Header | None, tuple[WeightFault, ...]]:

@@ -11,8 +11,9 @@ from pathlib import Path
 from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, outcome_by_rule
 from server.weights.choice import INDEX_NAME, Choice, choose, list_folder
+from server.weights.entries import TensorEntry
 from server.weights.files import Shard, WeightFault, count, name_list
-from server.weights.header import Header, TensorEntry, examine
+from server.weights.header import Header, examine
 from server.weights.places import misplaced
 
 _FOLDER_RULES = ("SD405", "SD412", "SD411")

@@ -11,48 +11,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.config.checks import Reading, located
-from server.config.geometry import DTYPE_BYTES
 from server.config.records import Backbone
 from server.config.rules import finding
 from server.config.tensors import ExpectedTensor
 from server.config.values import pointer
 from server.findings import Finding, Location, Outcome, Severity, outcome_of
-from server.weights.files import Shard, count, name_list
-from server.weights.header import TensorEntry
+from server.weights.entries import TensorEntry
+from server.weights.files import count, name_list
 from server.weights.index import Inventory
+from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.quantised import QUANTISED_FIX, layout_of
 from server.weights.spelling import spellings
-
-# The dtypes that are loaded: the format's name, torch's name.
-TORCH_NAMES: Mapping[str, str] = {"BF16": "bfloat16", "F16": "float16", "F32": "float32"}
 
 JUDGED_RULES = ("SD402", "SD403", "SD401", "SD404", "SD416")
 
 _SHAPES_SHOWN = 10
-
-
-@dataclass(frozen=True, slots=True)
-class LoadPlan:
-    """What to read. `entries` are in (file, offset) order, all of one `dtype` (torch's name).
-
-    Where they are parts of tensors, `whole` are the tensors.
-    """
-
-    role: str
-    entries: tuple[TensorEntry, ...]
-    shards: Mapping[Path, Shard]
-    dtype: str
-    whole: tuple[TensorEntry, ...] = ()
-
-    @property
-    def numel(self) -> int:
-        """Parameters that will be resident."""
-        return sum(entry.numel for entry in self.entries)
-
-    @property
-    def checkpoint_bytes(self) -> int:
-        """Bytes that will be read from disk."""
-        return sum(entry.size_bytes for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +47,6 @@ class _Case:
         return [
             e for n, e in self.tensors.items() if n in self.expected and self.expected[n].loaded
         ]
-
-
-def resident_bytes(plan: LoadPlan, dtype: str | None = None) -> int:
-    """Bytes of the loaded parameters under `dtype` (torch's name), or as they are stored."""
-    return plan.numel * DTYPE_BYTES[dtype or plan.dtype]
 
 
 def judge_tensors(

@@ -13,7 +13,7 @@ import torch
 
 from server.weights.arena import Arena
 from server.weights.finite import NotFiniteError, Tally
-from server.weights.judge import TORCH_NAMES, LoadPlan
+from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.pages import populate
 from server.weights.pieces import (
     PIECE_BYTES,

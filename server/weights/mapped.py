@@ -9,8 +9,8 @@ import warnings
 
 import torch
 
-from server.weights.header import TensorEntry
-from server.weights.judge import TORCH_NAMES, LoadPlan
+from server.weights.entries import TensorEntry
+from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.pieces import LoadError, open_files
 
 

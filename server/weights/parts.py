@@ -14,7 +14,7 @@ from server.config.geometry import DTYPE_BYTES
 from server.config.records import Backbone
 from server.config.shard import kv_heads_per_rank
 from server.weights.entries import TensorEntry
-from server.weights.judge import LoadPlan
+from server.weights.load_plan import LoadPlan
 
 AnyBackbone = TypeVar("AnyBackbone", bound=Backbone)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from server.config.geometry import DTYPE_BYTES
+from server.weights.entries import TensorEntry
 from server.weights.files import Shard, WeightFault, open_shard
-from server.weights.header import TensorEntry
-from server.weights.judge import LoadPlan
+from server.weights.load_plan import LoadPlan
 
 PIECE_BYTES = 16 * 2**20
 # What a process has open beside its shards: libraries, devices, sockets.

@@ -9,8 +9,8 @@ from itertools import groupby
 
 from safetensors import SafetensorError, safe_open
 
-from server.weights.header import TensorEntry
-from server.weights.judge import LoadPlan
+from server.weights.entries import TensorEntry
+from server.weights.load_plan import LoadPlan
 from server.weights.spelling import EXPORT_PREFIX
 
 

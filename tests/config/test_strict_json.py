@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config.strict_json import LIMIT_BYTES, FaultKind, parse_bytes, read_object
+from server.config.json_faults import FaultKind
+from server.config.strict_json import LIMIT_BYTES, parse_bytes, read_object
 from server.findings import CheckStatus, ExitCode, Outcome
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.faults.fault import Fault, Unavailable
 from tests.faults.place import Place
+from tests.memory.nvml_stand_in import IMPATIENT
 from tests.rules.make_process import NO_THREADS
 
 _CAP_DAC_OVERRIDE, _CAP_DAC_READ_SEARCH = 1, 2
@@ -33,6 +34,11 @@ def flags(*tokens: str) -> Prepare:
 def variable(name: str, value: str) -> Prepare:
     """One more variable."""
     return lambda place: place.env.update({name: value})
+
+
+def _unknown_variable(place: Place) -> None:
+    place.check()
+    variable("SERVER_MAX_SEQS", "1")(place)
 
 
 def broken(module: str, text: str) -> Prepare:
@@ -66,6 +72,11 @@ def _nvml(text: str) -> Prepare:
         place.use("--device", "auto")
 
     return prepare
+
+
+def _hanging_nvml(place: Place) -> None:
+    place.module("sitecustomize", IMPATIENT)
+    _nvml(_HANGING)(place)
 
 
 _HANGING = "import time\ndef nvmlInit():\n    time.sleep(600)\n"
@@ -220,8 +231,8 @@ AROUND = (
     Fault("no torch", broken("torch", "raise ImportError('no torch')"), 69, "error[SD607]"),
     Fault("a torch that lacks a library",
           broken("torch", "raise OSError('libtorch.so: cannot open')"), 69, "error[SD607]"),
-    Fault("no NVML package", broken("pynvml", "raise ImportError('no pynvml')"), 0, "accepted: "),
-    Fault("an NVML that hangs", _nvml(_HANGING), 0, "accepted: "),
+    Fault("no NVML package", _nvml("raise ImportError('no pynvml')"), 0, "accepted: "),
+    Fault("an NVML that hangs", _hanging_nvml, 0, "accepted: "),
     Fault("an NVML that lies of a GPU", _nvml(_LYING), 69, "error[SD601]"),
     Fault("no safetensors package",
           broken("safetensors", "raise ImportError('none')"), 69, "error[SD607]"),
@@ -235,7 +246,7 @@ AROUND = (
     Fault("a flag with a bad value", flags("--gpu-memory-utilization", "1.5"), 2, "[SD704]"),
     Fault("a variable with a bad value",
           variable("SERVER_KV_BLOCK_SIZE", "many"), 2, "error[SD7"),
-    Fault("a variable that is unknown", variable("SERVER_MAX_SEQS", "1"), 0, "accepted: "),
+    Fault("a variable that is unknown", _unknown_variable, 0, "accepted: "),
     Fault("one setting twice", flags("--kv-block-size", "16", "--kv-block-size", "32"), 2,
           "error[SD705]"),
     Fault("a value with escapes", flags("--dtype", "\x1b[2J\nok"), 2, "\\u001b[2J\\nok"),

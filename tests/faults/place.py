@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from server.weights.sample import materialise
-from tests.process import environment
+from tests.process import SMALL, environment
 
-SMALL = ("--max-num-batched-tokens", "32", "--max-num-seqs", "2", "--max-model-len", "128")
 PATIENCE_S = 120
 _SAMPLES = {"draft": "sample:dflash", "target": "sample:qwen3"}
 

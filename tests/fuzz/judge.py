@@ -30,9 +30,9 @@ from server.render.text import (
 from server.report import DraftFacts, Report, TargetFacts
 from server.startup import boot
 from server.weights.files import WeightFault
-from server.weights.header import read_header
 from tests.fuzz.blob import Blob, unpacked
 from tests.fuzz.files import Files
+from tests.weights.headers import read_header
 
 LIMIT_S = 1.0  # of processor time, since others may use the same processor
 # What one judgement may add to the process, whatever the engine itself keeps. The gate alone, with

@@ -7,7 +7,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -48,14 +48,27 @@ def state(log: Log) -> State:
     return State(log)
 
 
-@pytest.fixture
-def port(state: State) -> Iterator[int]:
+@contextmanager
+def answering_for(state: State) -> Iterator[int]:
     listening, outcome = bind(0)
     assert listening is not None, outcome
     answering, outcome = answer(listening, state)
     assert answering is not None, outcome
     yield answering.number
     answering.close()
+
+
+@pytest.fixture
+def port(state: State) -> Iterator[int]:
+    with answering_for(state) as number:
+        yield number
+
+
+@pytest.fixture(scope="module")
+def any_port() -> Iterator[int]:
+    """For tests that only ask: it takes a moment to open and to close."""
+    with answering_for(State(make_log())) as number:
+        yield number
 
 
 def test_it_is_ready_only_once_everything_is_held(state: State, port: int) -> None:
@@ -122,14 +135,9 @@ def test_metrics_are_samples_that_prometheus_reads(log: Log, port: int) -> None:
     )
 
 
-def test_what_is_not_known_yet_is_left_out_and_no_fault() -> None:
-    listening, _ = bind(0)
-    assert listening is not None
-    answering, _ = answer(listening, State(make_log()))
-    assert answering is not None
-    text = ask(answering.number, "/metrics").text
-    assert ask(answering.number, "/report").json["memory"] is None
-    answering.close()
+def test_what_is_not_known_yet_is_left_out_and_no_fault(any_port: int) -> None:
+    text = ask(any_port, "/metrics").text
+    assert ask(any_port, "/report").json["memory"] is None
     assert "draftgate_ready 0" in text
     assert not re.search("ledger|memory|load_bytes|phase_seconds", text)
 
@@ -148,18 +156,18 @@ def test_what_is_not_known_yet_is_left_out_and_no_fault() -> None:
 )
 @pytest.mark.parametrize("path", ["/health", "/report"])
 def test_only_who_means_this_machine_is_answered(
-    port: int, path: str, host: str, status: int
+    any_port: int, path: str, host: str, status: int
 ) -> None:
-    assert ask(port, path, host=host).status == status
+    assert ask(any_port, path, host=host).status == status
 
 
-def test_nothing_else_is_answered(port: int) -> None:
-    assert ask(port, "/").status == ask(port, "/docs").status == 404
-    assert ask(port, "/ready", "POST").status == 405
+def test_nothing_else_is_answered(any_port: int) -> None:
+    assert ask(any_port, "/").status == ask(any_port, "/docs").status == 404
+    assert ask(any_port, "/ready", "POST").status == 405
 
 
-def test_it_listens_on_the_loopback_address_only(port: int) -> None:
-    own = f":{port:04X}"
+def test_it_listens_on_the_loopback_address_only(any_port: int) -> None:
+    own = f":{any_port:04X}"
     tables = (Path("/proc/net") / name for name in ("tcp", "tcp6"))
     lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()]
     listens = [place for _, place, _, state, *_ in map(str.split, lines) if state == _LISTEN]

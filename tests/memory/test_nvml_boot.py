@@ -3,14 +3,15 @@
 The only visible GPU is one that the library alone knows, so that torch sees none anywhere.
 """
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.memory.nvml_stand_in import StandIn, compiled, gpu, script
-from tests.process import Finished, run
+from tests.memory.nvml_stand_in import IMPATIENT, StandIn, compiled, gpu, script
+from tests.process import ROOT, Finished, run
 
 MIB, GIB = 2**20, 2**30
 PAIR = ("--target", "sample:qwen3", "--draft", "sample:dflash", "--exit-after-boot")
@@ -74,12 +75,15 @@ def test_a_variable_that_shows_no_gpu_is_named(boot: Any, value: str) -> None:  
 
 
 @pytest.mark.parametrize("init", ["9", "18", "hang"])
-def test_the_host_is_served_where_nvml_fails(boot: Any, init: str) -> None:  # noqa: ANN401
+def test_the_host_is_served_where_nvml_fails(boot: Any, tmp_path: Path, init: str) -> None:  # noqa: ANN401
     """A hanging NVML costs its time limit once, and no GPU node means no second question."""
     tiny = ("--gpu-memory-utilization", "0.000001", "--output-format", "json")
-    done = boot(script(gpu("a"), nvmlInit=init), *PAIR, *tiny)
+    env = {"PYTHONPATH": os.pathsep.join((str(tmp_path), str(ROOT)))} if init == "hang" else {}
+    (tmp_path / "sitecustomize.py").write_text(IMPATIENT)
+    done = boot(script(gpu("a"), nvmlInit=init), *PAIR, *tiny, env=env)
     (refusal,) = errors(done)
     assert (done.code, refusal["rule"]) == (69, "SD501")
     assert done.json["memory"]["device"] == "cpu host memory"
     notes = [found for found in done.json["diagnostics"] if found["rule"] == "SD603"]
-    assert notes[0]["message"].startswith("NVML: unavailable (")
+    why = "no answer in 0.2 s" if init == "hang" else ""
+    assert notes[0]["message"].startswith(f"NVML: unavailable ({why}")

@@ -23,8 +23,8 @@ from server.memory.shape import resolve_shape
 from server.memory.suggest import busy, calmer
 from server.model.kv import KvPool, PoolShape
 from server.weights.entries import TensorEntry
-from server.weights.judge import LoadPlan, resident_bytes
 from server.weights.layout import draft_layout, target_layout
+from server.weights.load_plan import LoadPlan, resident_bytes
 from server.weights.parts import Share, part_config, part_plan
 from tests.config.pairs import make_pair
 from tests.memory.make import (

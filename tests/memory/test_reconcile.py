@@ -29,7 +29,7 @@ from tests.memory.test_profile import allocating, make_host, make_models
 from tests.model.tiny import make_draft, make_target_config
 
 SHAPE = StepShape(prefill_tokens=32, num_seqs=2, verify_tokens=5, max_model_len=64)
-TOTAL = 1000 * MIB
+TOTAL = 500 * MIB
 RUNTIME = 100 * MIB
 
 

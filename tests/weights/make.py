@@ -13,7 +13,8 @@ from server.config.records import AnchorLayout, Backbone, BlockDraft, TargetConf
 from server.config.tensors import ExpectedTensor
 from server.findings import Outcome
 from server.weights.index import read_inventory
-from server.weights.judge import LoadPlan, judge_tensors
+from server.weights.judge import judge_tensors
+from server.weights.load_plan import LoadPlan
 from tests.geometry import QWEN3_8B
 
 INDEX = "model.safetensors.index.json"

@@ -14,8 +14,8 @@ from server.weights import ahead as ahead_module
 from server.weights import pieces
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
-from server.weights.judge import LoadPlan
 from server.weights.load import NotFiniteError, load_weights, tensors_in
+from server.weights.load_plan import LoadPlan
 from server.weights.pieces import LoadError
 from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single

@@ -9,7 +9,7 @@ from server.memory.host import resident_bytes
 from server.memory.host_source import RESIDENT_NOISE_BYTES
 from server.weights import arena as arena_module
 from server.weights.arena import Arena
-from server.weights.header import TensorEntry
+from server.weights.entries import TensorEntry
 from server.weights.load import load_weights, tensors_in
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD, Counter, same_bytes

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import save_file
 
 from server.weights.files import WeightFault
-from server.weights.header import HEADER_LIMIT_BYTES, examine, read_header
+from server.weights.header import HEADER_LIMIT_BYTES, examine
+from tests.weights.headers import read_header
 from tests.weights.make import raw_file
 
 PAIR = {

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from safetensors import SafetensorError, safe_open
 
 from server.weights.files import WeightFault
-from server.weights.header import read_header
 from server.weights.index import read_inventory
+from tests.weights.headers import read_header
 from tests.weights.make import INDEX, raw_file
 
 GOOD = raw_file(

@@ -10,8 +10,9 @@ from server.config.records import Backbone
 from server.config.tensors import ExpectedTensor
 from server.findings import Outcome, Severity
 from server.weights.index import read_inventory
-from server.weights.judge import LoadPlan, judge_tensors, resident_bytes
+from server.weights.judge import judge_tensors
 from server.weights.layout import draft_layout, target_layout
+from server.weights.load_plan import LoadPlan, resident_bytes
 from tests.weights.make import (
     DRAFT_4B,
     DSPARK,

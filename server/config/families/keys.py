@@ -6,7 +6,7 @@ arithmetic. At the top level it is told and ignored (SD111), or refused under --
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from server.config.backbone import BACKBONE_KEYS, INERT_KEYS
+from server.config.backbone_keys import BACKBONE_KEYS, INERT_KEYS
 from server.config.families.dspine_names import BLOCK_CAUSAL, is_dspine_key
 from server.config.families.marks import AUX_IDS, MASK_NAMES, is_inert, is_marked
 from server.config.families.model import DraftFile
