@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from server.options import MAX_REQUESTS
+
 Value: TypeAlias = str | int | bool | Fraction | Path
 Reader: TypeAlias = Callable[[str], Value]
 
@@ -54,6 +56,13 @@ def read_count(text: str) -> int:
     if not 1 <= int(text) <= MAX_COUNT:
         raise BadValue(f"not from 1 to {MAX_COUNT}")
     return int(text)
+
+
+def read_requests(text: str) -> int:
+    """How many requests one step may have."""
+    if (count := read_count(text)) > MAX_REQUESTS:
+        raise BadValue(f"not from 1 to {MAX_REQUESTS}")
+    return count
 
 
 def read_port(text: str) -> int:

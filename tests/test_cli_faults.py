@@ -30,7 +30,7 @@ BAD = {
     "--draft-kv-cache-dtype": ["", "fp4"],
     "--memory-margin-bytes": ["", "-1", "150M"],
     "--max-model-len": ["", "0", "32k", "Auto"],
-    "--max-num-seqs": ["", "0"],
+    "--max-num-seqs": ["", "0", "16385", "999999"],
     "--max-num-batched-tokens": ["", "8k"],
     "--kv-block-size": ["", "0"],
     "--output-format": ["", "yaml"],
