@@ -19,6 +19,7 @@ from server.memory.gates import gate_a
 from server.memory.kv_dtype import judge_converted, judge_stored, kv_settings, stored_layout
 from server.memory.largest import row_bytes, too_large, too_many
 from server.memory.need import Need, WeightBytes, need_of
+from server.memory.nvml import read_nvml
 from server.memory.shape import resolve_shape, resolve_utilization
 from server.memory.source import MemorySource
 from server.options import MAPPED, Options, fraction_text
@@ -49,7 +50,7 @@ def place(admission: Admission, options: Options, log: Log, seat: Seat = ALONE) 
     machine = Machine(sharers=seat.sharers)
     facts = log.obtain(*find_device(seat.device(options.device), os.environ, machine))
     if seat.launches and facts.kind is DeviceKind.CUDA:
-        log.require(_device_for_each(seat, machine))
+        log.require(device_for_each(seat, machine))
     placed = on_device(facts, admission, options, log, seat)
     _first_gate(placed, log)
     return placed
@@ -110,8 +111,9 @@ def largest_step(placed: Placed) -> Outcome:
     return _conflicts(too_many(shape, longest))
 
 
-def _device_for_each(seat: Seat, machine: Machine) -> Outcome:
+def device_for_each(seat: Seat, machine: Machine) -> Outcome:
     """SD601: a rank has no device. The launcher tells it, before any rank is started."""
+    machine = replace(machine, reading=read_nvml(machine.nvml, machine.nvml_limit_s))
     for rank in range(1, seat.world):
         _, outcome = find_device(f"{DeviceKind.CUDA}:{rank}", os.environ, machine)
         if outcome.refused:
