@@ -46,7 +46,15 @@ _FALSE = ("0", "false", "no", "off")
 
 
 class BadValue(ValueError):
-    """A text that is not a value of its kind; the message goes on after "--flag is TEXT, "."""
+    """A text that is not a value of its kind; the message goes on after "--flag is TEXT, ".
+
+    `spelled` maps each text that would be one, where they can be listed, to its value.
+    """
+
+    def __init__(self, message: str, spelled: Mapping[str, str] | None = None) -> None:
+        """Say what is wrong with it."""
+        super().__init__(message)
+        self.spelled = spelled or {}
 
 
 def read_count(text: str) -> int:
@@ -154,7 +162,7 @@ def choice(names: tuple[str, ...], habits: Mapping[str, str] | None = None) -> R
 
     def read(text: str) -> str:
         if text not in spelled:
-            raise BadValue(f"not one of {', '.join(names)}")
+            raise BadValue(f"not one of {', '.join(names)}", spelled)
         return spelled[text]
 
     return read

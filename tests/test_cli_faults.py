@@ -87,6 +87,34 @@ def test_a_flag_at_the_end_or_before_a_flag_has_no_value(flag: Flag) -> None:
         assert (fault.rule, fault.message) == ("SD704", f"{flag.name} has no value")
 
 
+@pytest.mark.parametrize(
+    ("flag", "typed", "meant"),
+    [
+        ("--assume-gpu", "l4", "l4-24g"),
+        ("--assume-gpu", "L40S", "l40s-48g"),
+        ("--assume-gpu", "a100", "a100-40g"),
+        ("--assume-gpu", "A100-80GB", "a100-80g"),
+        ("--assume-gpu", "a100_80g", "a100-80g"),
+        ("--assume-gpu", "4090", "rtx-4090-24g"),
+        ("--assume-gpu", "rtx4090", "rtx-4090-24g"),
+        ("--assume-gpu", "h20", "a100-80g"),  # another card, which the table lacks
+        ("--assume-gpu", "gaudi", "a100-80g"),
+        ("--dtype", "float61", "float16"),
+        ("--dtype", "BF16", "bfloat16"),
+        ("--kv-cache-dtype", "fp8_e4m3fn", "fp8_e4m3"),
+        ("--kv-cache-dtype", "float8_e5m2", "fp8_e5m2"),
+        ("--weights", "mmap", "mapped"),
+        ("--output-format", "JSON", "json"),
+        ("--color", "none", "never"),
+    ],
+)
+def test_of_a_list_of_values_the_one_that_was_probably_meant_is_named(
+    flag: str, typed: str, meant: str
+) -> None:
+    plan = ("--plan",) if flag == "--assume-gpu" else ()
+    assert with_target(flag, typed, *plan).fix.startswith(f"{flag} {meant}, for example; ")
+
+
 def test_messages_hold_what_was_given_and_what_is_taken() -> None:
     fault = with_target("--dtype", "fp8")
     assert fault.message == "--dtype is fp8, not one of auto, bfloat16, float16, float32"
