@@ -123,7 +123,7 @@ def _fix(case: Case, found: tuple[Suggestion, ...]) -> str:
     """The changes that were re-planned, or the news that there is none."""
     if not found:
         return "no length and no utilization fits here: use a larger device or a smaller model"
-    changes = " or ".join(suggestion.text for suggestion in found)
+    changes = " or ".join(f"{change.text} ({change.bound})" for change in found)
     return changes if case.measured else f"{changes}; {_UNMEASURED}"
 
 
