@@ -116,7 +116,7 @@ def _lead_ranks(run: Run, interrupts: Interrupts, held: object | None) -> int:
     if ended.lost is None:
         log.tell(interrupted(interrupts.number or signal.SIGTERM, log))
     else:
-        log.tell(outcome_of("SD609", [ended.lost]))
+        log.tell(outcome_of(ended.lost.rule, [ended.lost]))
     return finish(log, run.telling)
 
 

@@ -19,6 +19,7 @@ from typing import NamedTuple, TypeAlias
 from server.config.rules import finding
 from server.config.values import Source, pointer, shorten
 from server.findings import Finding, JsonValue, Location, Outcome, outcome_of, skipped
+from server.limits import pass_on_limit
 
 JsonObject: TypeAlias = dict[str, JsonValue]
 
@@ -119,6 +120,7 @@ def _read_bytes(path: Path, limit_bytes: int) -> bytes:
     except ValueError as error:
         raise _Stop(FaultKind.NOT_FOUND, f"not a possible file name: {error}") from None
     except OSError as error:
+        pass_on_limit(error)
         kind = FaultKind.NOT_FOUND if error.errno in _NOT_FOUND else FaultKind.UNREADABLE
         raise _Stop(kind, f"cannot be opened: {error.strerror}") from None
     try:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
+from server.limits import pass_on_limit
 from server.live.state import State
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def answer(listening: socket.socket, state: State) -> tuple["Answering | None", 
         from server.live.http import Answering
     except Exception as error:  # whatever a broken package raises
         listening.close()
+        pass_on_limit(error)
         message = f"what answers on --port cannot be imported: {type(error).__name__}: {error}"
         place = Location("flag", flag="--port", has_value=False)
         return None, outcome_of("SD612", (finding("SD612", message, place),))

@@ -12,6 +12,8 @@ from importlib import import_module
 from threading import Event, Thread
 from typing import Any, TypeVar
 
+from server.limits import pass_on_limit
+
 Value = TypeVar("Value")
 
 # NVML takes seconds where it has to wake many GPUs; without it a boot goes on with less to tell.
@@ -83,6 +85,7 @@ def read_nvml(module: Any = None, limit_s: float = LIMIT_S) -> NvmlReading:  # n
     except ImportError as error:
         return NvmlReading(None, f"the nvidia-ml-py package is missing ({error})")
     except Exception as error:  # whatever a broken install raises
+        pass_on_limit(error)
         return NvmlReading(None, _told(error))
     if _ASKING.is_set():
         return NvmlReading(None, "an earlier question is not answered yet")

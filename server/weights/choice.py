@@ -12,6 +12,7 @@ from pathlib import Path
 from server.config.strict_json import FaultKind, load_object
 from server.config.values import pointer, shorten
 from server.findings import JsonValue
+from server.limits import pass_on_limit
 from server.weights.files import WeightFault, name_list, shown
 
 INDEX_NAME = "model.safetensors.index.json"
@@ -45,6 +46,7 @@ def list_folder(folder: Path) -> frozenset[str]:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise WeightFault("SD405", "is not a folder, so it holds no weights") from None
     except OSError as error:
+        pass_on_limit(error)
         raise WeightFault("SD414", f"cannot be listed: {error.strerror}") from None
 
 
