@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 QUEUE = 128
+PATHS = ("/health", "/ready", "/report", "/metrics")
 
 
 def bind(number: int) -> tuple[socket.socket | None, Outcome]:
