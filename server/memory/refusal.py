@@ -22,16 +22,20 @@ class Case:
     """What a memory finding is about: the device, the pair and the operator's settings.
 
     `measured` is False before the largest step was measured: then a fix is a lower bound.
+    `rank` is whose device it is, where there are several.
     """
 
     facts: DeviceFacts
     need: Need
     options: Options
     measured: bool = True
+    rank: int | None = None
 
     def settings(self) -> tuple[Location, ...]:
         """The limit's flag and the device, which every memory refusal names."""
         options = self.options
+        whose = "" if self.rank is None else f"rank {self.rank}: "
+        device = f"{whose}{self.facts.label}, total"
         return (
             Location(
                 "flag",
@@ -39,7 +43,7 @@ class Case:
                 value=fraction_text(options.gpu_memory_utilization),
                 source=options.source("gpu_memory_utilization"),
             ),
-            Location("device", value=self.facts.total_bytes, source=f"{self.facts.label}, total"),
+            Location("device", value=self.facts.total_bytes, source=device),
         )
 
 

@@ -238,6 +238,43 @@ def test_of_several_ranks_the_busy_one_is_told() -> None:
     assert ranks[1].ceiling_bytes == 5 * GIB + TARGET_BYTES
 
 
+@pytest.mark.parametrize("free_gib", [60, 1])
+def test_of_several_devices_the_one_that_limits_is_shown(free_gib: int) -> None:
+    need, options, shape = make_need(), make_options(), shape_of(64)
+    large = make_facts(tenants=(Tenant(1, 1),))
+    total = 19 * GIB if free_gib == 60 else 80 * GIB
+    small = make_facts(index=1, name="SMALL", total_bytes=total, tenants=(Tenant(4711, GIB),))
+    figures = [Measured(GIB, 2 * GIB, free * GIB) for free in (60, free_gib)]
+    ranks = tuple(
+        measured_rank(facts, need, options, each)
+        for facts, each in zip((large, small), figures, strict=True)
+    )
+    all_of_them = replace(figures[0], ranks=ranks, devices=(large, small))
+    refused = gate_b(large, need, options, shape, all_of_them)
+    assert errors(refused.outcome) == ["SD502" if free_gib == 60 else "SD503"]
+    found = {place.role: place for place in only(refused.outcome).locations}
+    assert found["device"].value == total
+    assert found["device"].source == "rank 1: cuda:1 SMALL, total"
+    assert refused.memory is not None
+    assert (refused.memory.device, refused.memory.total_bytes) == ("cuda:1 SMALL", total)
+    assert sum(billed(refused).values()) >= refused.memory.limit_bytes == total * 9 // 10
+    if free_gib == 1:
+        assert found["tenant"].source == "host pid 4711, in bytes"
+
+
+def test_where_the_pool_fits_each_rank_keeps_its_own_device() -> None:
+    need, options = make_need(), make_options()
+    small = make_facts(index=1, name="SMALL", total_bytes=40 * GIB)
+    figures = Measured(GIB, 2 * GIB, 24 * GIB)
+    ranks = tuple(measured_rank(f, need, options, figures) for f in (make_facts(), small))
+    both = replace(figures, ranks=ranks, devices=(make_facts(), small))
+    decided = gate_b(make_facts(), need, options, shape_of(64), both)
+    assert decided.plan is not None
+    assert decided.plan.limiting_rank == 1
+    assert decided.memory is not None
+    assert decided.memory.device == make_facts().label
+
+
 def test_gate_b_refuses_a_pool_that_the_limit_does_not_allow() -> None:
     refused = gate_b_at(60 * GIB, gpu_memory_utilization=Fraction("0.30"))
     found = only(refused.outcome)
