@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -277,6 +278,54 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
     assert [found["rule"] for found in errors] == ["SD609"]
     assert report["exit_code"] == 75
     assert "rank 0 of 2 lost the others" in (tmp_path / "told-0").read_text()
+
+
+@pytest.mark.parametrize(("killed", "moment"), [(1, "profile ..."), (0, "ready:"), (1, "ready:")])
+def test_a_rank_that_torchrun_finds_killed_is_lost_and_no_signal_to_the_others(
+    cache: Path, killed: int, moment: str
+) -> None:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    command = [*launcher, "--master-port", str(free_port()), "-m", "server", *TARGET, *TWO]
+    with subprocess.Popen(
+        command, env=environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}),
+        cwd=cache, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(moment):
+                break
+        (pid,) = [pid for pid in children(process) if rank_of(pid) == str(killed)]
+        os.kill(pid, signal.SIGKILL)
+        said = process.stderr.read()
+    assert len(re.findall(r"error\[SD609\] rank-lost: rank [01] of 2", said)) == 1, said
+    assert "SD606" not in said
+    ends = [line for line in said.splitlines() if re.search(r"exit \d+$", line)]
+    assert len(ends) == 1, said
+    assert ends[0].endswith("exit 75")
+
+
+def rank_of(pid: int) -> str | None:
+    """The rank of a process that torchrun started."""
+    entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    found = [entry for entry in entries if entry.startswith(b"RANK=")]
+    return found[0].decode().removeprefix("RANK=") if found else None
+
+
+def test_a_signal_to_torchrun_is_told_as_that(cache: Path) -> None:
+    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
+    command = [*launcher, "--master-port", str(free_port()), "-m", "server", *TARGET, *TWO]
+    with subprocess.Popen(
+        command, env=environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}),
+        cwd=cache, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("ready:"):
+                break
+        process.terminate()
+        said = process.stderr.read()
+    assert "SD609" not in said
+    assert "SIGTERM: models and KV pool released; exit 0" in said
 
 
 def free_port() -> int:
