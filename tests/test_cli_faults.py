@@ -159,6 +159,38 @@ def test_a_prefix_of_a_flag_is_not_the_flag() -> None:
     assert with_target("--gpu-mem", "0.5").rule == "SD703"
 
 
+@pytest.mark.parametrize("name", ["help", "check", "plan", "version", "list-rules", "port"])
+def test_a_flag_without_its_dashes_is_told_as_that(name: str) -> None:
+    assert with_target(name).fix == f"did you mean --{name}?"
+
+
+@pytest.mark.parametrize(
+    ("flag", "typed", "meant"),
+    [
+        ("--kv-cache-memory-bytes", "12G", "12GiB"),
+        ("--kv-cache-memory-bytes", "12gb", "12GB"),
+        ("--kv-cache-memory-bytes", "1.5Gi", "1.5GiB"),
+        ("--kv-cache-memory-bytes", "512m", "512MiB"),
+        ("--memory-margin-bytes", "300mib", "300MiB"),
+        ("--assume-memory", "2T", "2TiB"),
+        ("--kv-cache-memory-bytes", "12 apples", "10GiB"),
+        ("--gpu-memory-utilization", "85%", "0.85"),
+        ("--gpu-memory-utilization", "85", "0.85"),
+        ("--gpu-memory-utilization", "100", "1"),
+        ("--gpu-memory-utilization", "7%", "0.07"),
+        ("--gpu-memory-utilization", "7", "0.9"),  # or was it 0.7
+        ("--gpu-memory-utilization", "1.5", "0.9"),
+        ("--gpu-memory-utilization", "0%", "0.9"),
+        ("--gpu-memory-utilization", "850", "0.9"),
+    ],
+)
+def test_a_size_or_a_share_in_another_spelling_is_told_in_ours(
+    flag: str, typed: str, meant: str
+) -> None:
+    plan = ("--plan",) if flag == "--assume-memory" else ()
+    assert with_target(flag, typed, *plan).fix.startswith(f"{flag} {meant}, for example; ")
+
+
 def test_an_unknown_flag_with_nothing_near_points_at_the_help() -> None:
     assert with_target("--zzz", "3").fix == "python -m server --help lists the flags"
 
