@@ -1,5 +1,6 @@
 """`python -m server` and `draftgate`. Flags: `server/cli.py`; what is run: `server/process.py`."""
 
+import errno
 import gc
 import os
 import signal
@@ -7,6 +8,12 @@ import sys
 from contextlib import suppress
 
 _STANDARD_ERROR = 2
+_UNAVAILABLE = 69
+# Said without a module or a stream: whatever is imported for it would have to be opened.
+_NO_FILES = b"""\
+error[SD613] process-limit: no more files can be opened; fix: raise that limit (ulimit -n)
+refused: 1 error; exit 69
+"""
 
 
 def main() -> int:
@@ -17,10 +24,8 @@ def main() -> int:
     # nothing and costs the operator a fifth of the wait.
     gc.disable()
     _fill_closed_streams()
-    from server.process import main as run
-
     try:
-        code = run()
+        code = _run()
         _end_beside_threads(code)
         return code
     finally:
@@ -28,6 +33,19 @@ def main() -> int:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
         gc.freeze()
+
+
+def _run() -> int:
+    """The boot; where not even its modules can be opened, its one line and exit code."""
+    try:
+        from server.process import main as run
+
+        return run()
+    except OSError as error:
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            raise
+        os.write(_STANDARD_ERROR, _NO_FILES)
+        return _UNAVAILABLE
 
 
 def _fill_closed_streams() -> None:

@@ -174,6 +174,8 @@ def _fault(token: str, known_texts: Iterable[str | None]) -> Finding:
     if not token.startswith("-"):
         place = Location("flag", flag=token, has_value=False)
         fix = None if token in known_texts else f"--target {word(token)}, if it names the target"
+        if f"--{token}" in BY_SPELLING:
+            fix = f"did you mean --{token}?"
         return finding("SD703", f"{word(token)} stands behind no flag", place, fix=fix)
     name = token.partition("=")[0]
     place = Location("flag", flag=name, has_value=False, source=f"flag {name}")

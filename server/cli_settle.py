@@ -11,6 +11,7 @@ from server.flags import BY_FIELD, BY_VARIABLE, ENV_PREFIX, FLAGS, OTHER_VARIABL
 from server.render.escape import word
 
 _SERVICE_LINK = re.compile(r"SERVER_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_\w+)?)")
+_NO_PART = re.compile("[^0-9a-z]")
 _SERVICE_PORT = re.compile(r"(tcp|udp|sctp)://")
 
 
@@ -63,7 +64,7 @@ def _settle_flag(flag: Flag, places: Sequence[Given], settled: Settled) -> None:
         try:
             value = _read(given)
         except BadValue as error:
-            settled.faults.append(_bad_value(given, str(error)))
+            settled.faults.append(_bad_value(given, error))
             continue
         if flag.repeats:
             kept = settled.values.get(flag.field, ())
@@ -85,17 +86,34 @@ def _read(given: Given) -> Value:
     return given.flag.read(given.text)
 
 
-def _bad_value(given: Given, problem: str) -> Finding:
+def _bad_value(given: Given, problem: BadValue) -> Finding:
     """SD704 or SD706: the text that was given is no value of the flag."""
     missing = given.text is None or not given.text.strip()
     message = f"{given.spelling} {problem}"
     if not missing:
         message = f"{given.spelling} is {word(given.text or '')}, {problem}"
+    example = _meant(given.text or "", problem.spelled) or given.flag.example
     if given.from_env:
-        fix = f"{given.spelling}={given.flag.example}, or unset it"
+        fix = f"{given.spelling}={example}, or unset it"
         return finding("SD706", message, given.location, fix=fix)
-    fix = f"{given.flag.name} {given.flag.example}, for example; it takes {given.flag.metavar}"
+    fix = f"{given.flag.name} {example}, for example; it takes {given.flag.metavar}"
     return finding("SD704", message, given.location, fix=fix)
+
+
+def _meant(text: str, spelled: Mapping[str, str]) -> str | None:
+    """The value that was probably meant: the first with a part of this name, else the nearest.
+
+    GPUs are listed by size, and a name without one (l4) is the smallest of those that have it.
+    """
+    folded = text.lower()
+    bare = _NO_PART.sub("", folded)
+    for name, value in spelled.items():
+        parts = name.split("-")
+        ends = range(1, len(parts) + 1)
+        if bare and any(bare == "".join(parts[begin:end]) for end in ends for begin in range(end)):
+            return value
+    near = nearest(folded, spelled)
+    return None if near is None else spelled[near]
 
 
 def _conflict(first: Given, second: Given) -> Finding:

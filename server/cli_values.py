@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
+from server.options import MAX_REQUESTS, fraction_text
+
 Value: TypeAlias = str | int | bool | Fraction | Path
 Reader: TypeAlias = Callable[[str], Value]
 
@@ -44,7 +46,15 @@ _FALSE = ("0", "false", "no", "off")
 
 
 class BadValue(ValueError):
-    """A text that is not a value of its kind; the message goes on after "--flag is TEXT, "."""
+    """A text that is not a value of its kind; the message goes on after "--flag is TEXT, ".
+
+    `spelled` maps each text that would be one, where they can be listed, to its value.
+    """
+
+    def __init__(self, message: str, spelled: Mapping[str, str] | None = None) -> None:
+        """Say what is wrong with it."""
+        super().__init__(message)
+        self.spelled = spelled or {}
 
 
 def read_count(text: str) -> int:
@@ -54,6 +64,13 @@ def read_count(text: str) -> int:
     if not 1 <= int(text) <= MAX_COUNT:
         raise BadValue(f"not from 1 to {MAX_COUNT}")
     return int(text)
+
+
+def read_requests(text: str) -> int:
+    """How many requests one step may have."""
+    if (count := read_count(text)) > MAX_REQUESTS:
+        raise BadValue(f"not from 1 to {MAX_REQUESTS}")
+    return count
 
 
 def read_port(text: str) -> int:
@@ -75,13 +92,22 @@ def read_bytes(text: str) -> int:
         raise BadValue("not a size such as 10737418240, 10GiB or 512MiB")
     whole, part, unit = matched.groups()
     if unit not in UNIT_BYTES:
-        raise BadValue(f"and {unit} is not one of B KiB MiB GiB TiB kB MB GB TB")
+        message = f"and {unit} is not one of B KiB MiB GiB TiB kB MB GB TB"
+        raise BadValue(message, _in_our_units(text, unit))
     size = Fraction(f"{whole}.{part or 0}") * UNIT_BYTES[unit]
     if size.denominator != 1:
         raise BadValue("not a whole number of bytes")
     if size > MAX_BYTES:
         raise BadValue(f"more than {MAX_BYTES} bytes")
     return int(size)
+
+
+def _in_our_units(text: str, unit: str) -> Mapping[str, str]:
+    """What `text` is in a unit of ours: G and Gi are GiB, as other tools have them."""
+    bare = unit.lower().removesuffix("b").removesuffix("i")
+    tail = "B" if unit.lower() == f"{bare}b" else "iB"
+    ours = {known.lower(): known for known in UNIT_BYTES}.get(f"{bare}{tail}".lower())
+    return {} if not bare or ours is None else {text.lower(): text.removesuffix(unit) + ours}
 
 
 def read_positive_bytes(text: str) -> int:
@@ -95,11 +121,20 @@ def read_positive_bytes(text: str) -> int:
 def read_utilization(text: str) -> Fraction:
     """A decimal fraction above 0 and up to 1, kept exactly."""
     if not _DECIMAL.fullmatch(text):
-        raise BadValue("not a decimal fraction such as 0.9")
+        raise BadValue("not a decimal fraction such as 0.9", _of_percent(text))
     value = Fraction(f"0{text}" if text.startswith(".") else text.removesuffix("."))
     if not 0 < value <= 1:
-        raise BadValue("not above 0 and up to 1")
+        raise BadValue("not above 0 and up to 1", _of_percent(text))
     return value
+
+
+def _of_percent(text: str) -> Mapping[str, str]:
+    """The fraction that a whole number of hundredths is; of one digit only where it says so."""
+    digits = text.removesuffix("%")
+    least = 10 if digits == text else 1
+    if not (_COUNT.fullmatch(digits) and least <= int(digits) <= 100):
+        return {}
+    return {text: fraction_text(Fraction(int(digits), 100))}
 
 
 def read_path(text: str) -> Path:
@@ -145,7 +180,7 @@ def choice(names: tuple[str, ...], habits: Mapping[str, str] | None = None) -> R
 
     def read(text: str) -> str:
         if text not in spelled:
-            raise BadValue(f"not one of {', '.join(names)}")
+            raise BadValue(f"not one of {', '.join(names)}", spelled)
         return spelled[text]
 
     return read

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from server.config.rules import finding
 from server.findings import ExitCode, Finding, Severity, outcome_of
+from server.kin import has_ended, own_mark
 from server.log import Log
 from server.render.console import Console
 from server.seats import RankLost, Seat, reaching_others
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 Connect = Callable[[], "Store"]
 
 _VERDICT, _CODE, _HERE, _GATE, _LEFT = "verdict", "code", "here", "gate", "left"
+_PROCESS, BOOTING, HOLDING = "process", "booting", "holding"
 _LOOK_S = 0.02
 # Rank 0 writes its report; on another host the import of torch may take its time.
 _PATIENCE_S = 300.0
@@ -68,6 +70,7 @@ class Council:
         with reaching_others():
             if self.seat.speaks:
                 self.store.set(_GATE, "0")
+            self.put(_PROCESS, own_mark())
             self.put(_HERE, "yes")
             self._wait([f"{_HERE}/{rank}" for rank in range(self.seat.world)])
         self._met = True
@@ -83,6 +86,45 @@ class Council:
         with reaching_others():
             self._wait([name])
             return str(self.store.get(name).decode())
+
+    def leaves(self, what: str) -> None:
+        """Say that this rank is to end, and is not lost: BOOTING and HOLDING end apart."""
+        if self.seat.external and self._met:
+            with suppress(RuntimeError, RankLost):
+                self.store.add(f"{what}/{self.seat.rank}", 1)  # is there once this returns
+
+    def lost(self, what: str) -> int | None:
+        """The rank that is gone and has not said that it would be; None where none is known.
+
+        Torchrun waits for a process that died before it signals the others. A rank that ends by
+        itself or by a signal says so first, so that it is never taken for lost.
+        """
+        if not (self.seat.external and self._met):
+            return None
+        with suppress(RuntimeError, RankLost):
+            for rank in set(range(self.seat.world)) - {self.seat.rank}:
+                gone = has_ended(self.store.get(f"{_PROCESS}/{rank}").decode())
+                if gone and not self.store.check([f"{what}/{rank}"]):
+                    return rank
+        return None
+
+    def lost_before_verdict(self) -> Finding | None:
+        """SD609 where a signal came because another rank was lost in the boot."""
+        return self._of_lost(self.lost(BOOTING))
+
+    def lost_while_held(self) -> Finding | None:
+        """The same after the verdict. The first rank that is left speaks, since no other will."""
+        lost = self.lost(HOLDING)
+        self.leaves(HOLDING)
+        if lost is not None:
+            self._claimed = self.seat.rank == (0 if lost else 1)
+            self.speak(self._claimed)
+        return self._of_lost(lost)
+
+    def _of_lost(self, rank: int | None) -> Finding | None:
+        if rank is None:
+            return None
+        return finding("SD609", f"rank {rank} of {self.seat.world} ended without a word")
 
     def claim(self) -> bool:
         """True for the one rank that is to tell the verdict; the answer stays the same.
@@ -121,6 +163,7 @@ class Council:
 
         A signal comes to every rank: rank 0 tells it, unless it does not hear.
         """
+        self.leaves(BOOTING)
         if log.report.ended_by_signal is not None and not self.seat.speaks:
             self._let_others_claim(_CLAIM_S)
         has_word = self.seat.speaks or log.report.exit_code != ExitCode.OK

@@ -21,11 +21,12 @@ from server.cli_values import (
     read_path,
     read_port,
     read_positive_bytes,
+    read_requests,
     read_switch,
     read_text,
     read_utilization,
 )
-from server.options import MAPPED, Options
+from server.options import MAPPED, MAX_REQUESTS, Options
 
 ENV_PREFIX = "SERVER_"
 # Read elsewhere: where samples are written, and which GPU the tests accept or demand.
@@ -233,8 +234,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag(
         "--max-num-seqs",
         _MEMORY,
-        "requests that run at once; without it: 64 on CUDA, 4 on a CPU",
-        read_count,
+        f"requests that run at once, at most {MAX_REQUESTS}; without it: 64 on CUDA, 4 on a CPU",
+        read_requests,
         "REQUESTS",
         "64",
         ("--max-running-requests",),

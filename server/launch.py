@@ -12,6 +12,7 @@ from server.config.rules import finding
 from server.ending import Connect, Council, Voice
 from server.findings import Finding, Location, Outcome
 from server.interrupts import Interrupts
+from server.limits import limit_met
 from server.ranks import Ranks, torchrun_store
 from server.render.console import SILENT, Console
 from server.run import Run
@@ -54,7 +55,7 @@ def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEn
         council = Council(seat, ranks.connect)
         ranks.start(lambda own, connect: go_on(_started(run, own, connect)), interrupts)
     except OSError as error:
-        return LedEnd(None, _lost(f"{seat.world} ranks could not be started: {error}"))
+        return LedEnd(None, _not_started(seat.world, error))
     lost = ranks.watch(interrupts, council, run.holds)
     run.log.report.not_done.clear()  # what the ranks have done went with them
     code = council.code(0)
@@ -71,6 +72,16 @@ def lead(run: Run, interrupts: Interrupts, go_on: Callable[[Run], int]) -> LedEn
     console.finding(found)
     console.line(f"rank lost: models and KV pool released; exit {int(found.exit_code)}")
     return LedEnd(int(found.exit_code))
+
+
+def _not_started(world: int, error: OSError) -> Finding:
+    """SD613 where a limit of the process is in the way, else SD609."""
+    met = limit_met(error)
+    if not met and isinstance(error, BlockingIOError):  # of fork
+        met = "no more processes can be started"
+    if met:
+        return finding("SD613", f"{met}, which {world} ranks need")
+    return _lost(f"{world} ranks could not be started: {error}")
 
 
 def _lost(message: str, *where: Location) -> Finding:

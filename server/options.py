@@ -9,6 +9,9 @@ from types import MappingProxyType
 # What `weights` is where they are views of their files.
 MAPPED = "mapped"
 
+# Requests of one step are attended to one by one: the profile of more would take many minutes.
+MAX_REQUESTS = 2**14
+
 
 def fraction_text(value: Fraction) -> str:
     """A fraction as an exact decimal ("0.875"), or as a ratio where it has none ("1/3")."""

@@ -6,6 +6,7 @@ The pool has the same number of blocks on every rank, and the tightest one decid
 
 import json
 import os
+from dataclasses import asdict
 from fractions import Fraction
 
 import torch
@@ -15,7 +16,9 @@ from server.ending import Council
 from server.findings import Location, Severity, outcome_of
 from server.log import Log
 from server.memory.bill import Charges, Rank
+from server.memory.facts import DeviceFacts, DeviceKind
 from server.memory.host_source import HostSource
+from server.memory.nvml import Tenant
 from server.memory.planner import Plan
 from server.memory.source import MemorySource
 from server.model.parallel import Group
@@ -30,17 +33,37 @@ def open_group(council: Council, source: MemorySource, log: Log) -> Group:
     seat, facts = council.seat, source.facts
     cores = len(os.sched_getaffinity(0))
     torch.set_num_threads(min(torch.get_num_threads(), max(1, cores // seat.sharers)))
-    council.put(_DEVICE, facts.kind)
+    put_device(council, facts)
     council.meet()
-    kind = council.take(_DEVICE, 0)
-    if kind != facts.kind:
-        message = f"rank {seat.rank} has {facts.label}, rank 0 has {kind}"
+    first = _device(council, 0)
+    if first.kind != facts.kind:
+        message = f"rank {seat.rank} has {facts.label}, rank 0 has {first.label}"
         where = Location("device", value=facts.label, source=facts.reason)
         log.require(outcome_of("SD601", [finding("SD601", message, where)]))
     group = Group.open(council.store, Share(seat.rank, seat.world), source.torch_device)
     if isinstance(source, HostSource):
         source.meet = group.wait
     return group
+
+
+def put_device(council: Council, facts: DeviceFacts) -> None:
+    """Leave this rank's device for the others."""
+    council.put(_DEVICE, json.dumps(asdict(facts)))
+
+
+def devices_of_all(council: Council) -> tuple[DeviceFacts, ...]:
+    """Every rank's device in order of rank, as it was when the rank opened it."""
+    return tuple(_device(council, rank) for rank in range(council.seat.world))
+
+
+def _device(council: Council, rank: int) -> DeviceFacts:
+    told = json.loads(council.take(_DEVICE, rank))
+    changes = {
+        "kind": DeviceKind(told["kind"]),
+        "tenants": tuple(Tenant(**tenant) for tenant in told["tenants"]),
+        "notes": tuple(told["notes"]),
+    }
+    return DeviceFacts(**{**told, **changes})
 
 
 def figures_of_all(

@@ -8,15 +8,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from server.admission import Admission
+from server.config.geometry import DTYPE_BYTES
 from server.config.records import BlockDraft, TargetConfig
 from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, outcome_of
 from server.log import Log
+from server.memory.bill import limit_bytes
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
 from server.memory.gates import gate_a
 from server.memory.kv_dtype import judge_converted, judge_stored, kv_settings, stored_layout
+from server.memory.largest import row_bytes, too_large, too_many
 from server.memory.need import Need, WeightBytes, need_of
-from server.memory.shape import resolve_utilization
+from server.memory.nvml import read_nvml
+from server.memory.shape import resolve_shape, resolve_utilization
 from server.memory.source import MemorySource
 from server.options import MAPPED, Options, fraction_text
 from server.report import SettingFacts
@@ -46,7 +50,7 @@ def place(admission: Admission, options: Options, log: Log, seat: Seat = ALONE) 
     machine = Machine(sharers=seat.sharers)
     facts = log.obtain(*find_device(seat.device(options.device), os.environ, machine))
     if seat.launches and facts.kind is DeviceKind.CUDA:
-        log.require(_device_for_each(seat, machine))
+        log.require(device_for_each(seat, machine))
     placed = on_device(facts, admission, options, log, seat)
     _first_gate(placed, log)
     return placed
@@ -87,8 +91,29 @@ def place_again(placed: Placed, source: MemorySource, log: Log) -> Placed:
     return placed
 
 
-def _device_for_each(seat: Seat, machine: Machine) -> Outcome:
+def largest_step(placed: Placed) -> Outcome:
+    """SD504 and SD705: a step that has no room on this device, or too many requests for any.
+
+    Nothing is told where the device's size is not known yet. What is free just now does not count.
+    """
+    options, seat, pair = placed.options, placed.seat, placed.admission
+    if placed.facts.total_bytes is None:
+        return Outcome()
+    shape = resolve_shape(options, placed.facts, pair.draft)
+    limit = limit_bytes(options.gpu_memory_utilization, placed.facts.total_bytes)
+    weights = placed.need.weights.target_bytes + placed.need.weights.draft_bytes
+    room = max(0, limit - weights - options.memory_margin_bytes)
+    share = Share(seat.rank, seat.world)
+    rows = row_bytes(pair.target, pair.draft, DTYPE_BYTES[placed.dtype], share)
+    longest = options.max_model_len or placed.need.limit_tokens
+    if large := too_large(shape, rows, room, longest):
+        return outcome_of("SD504", large)
+    return _conflicts(too_many(shape, longest))
+
+
+def device_for_each(seat: Seat, machine: Machine) -> Outcome:
     """SD601: a rank has no device. The launcher tells it, before any rank is started."""
+    machine = replace(machine, reading=read_nvml(machine.nvml, machine.nvml_limit_s))
     for rank in range(1, seat.world):
         _, outcome = find_device(f"{DeviceKind.CUDA}:{rank}", os.environ, machine)
         if outcome.refused:
@@ -146,3 +171,4 @@ def _first_gate(placed: Placed, log: Log) -> None:
     decided = gate_a(placed.facts, placed.need, placed.options)
     log.report.memory = decided.memory
     log.require(decided.outcome)
+    log.require(largest_step(placed))

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from server.admission import Admission
 from server.cards import CARDS
-from server.config.geometry import DTYPE_BYTES
 from server.findings import Outcome, outcome_of
 from server.log import Log, Refused
 from server.memory.device import open_device, usable_torch
@@ -19,7 +18,7 @@ from server.memory.gates import Expected, GateResult, gate_a
 from server.memory.shape import RunShape, resolve_shape
 from server.memory.units import bytes_text
 from server.options import Options
-from server.placing import Placed, on_device
+from server.placing import Placed, largest_step, on_device
 from server.report import NOT_TOUCHED, MemoryFacts, PlanAnswer, PlanFacts
 from server.seats import Seat
 from server.weights.parts import Share
@@ -72,12 +71,13 @@ class Judge:
 
     def decide(self, placed: Placed) -> GateResult:
         """What a boot's first look at the memory says, given the peak; SD504 without room."""
-        outcome = Outcome()
+        outcome = largest_step(placed)
+        if outcome.refused:
+            alone = gate_a(placed.facts, placed.need, placed.options)
+            return alone if alone.outcome.refused else GateResult(None, None, outcome)
         shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
         if self.why_not is None:
             outcome = self._predict(placed, shape)
-            if outcome.refused:
-                return GateResult(None, None, outcome)
         peaks = self.known.get(placed.facts.kind, ())
         activation_bytes = max((peak.peak_bytes for peak in peaks), default=0)
         expected = Expected(activation_bytes, shape.max_num_seqs)
@@ -86,13 +86,10 @@ class Judge:
 
     def _predict(self, placed: Placed, shape: RunShape) -> Outcome:
         from server.memory.predict import Pair, predict
-        from server.memory.profile import Workload, hopeless, step_shape
+        from server.memory.profile import Workload, step_shape
 
         facts, admission = placed.facts, placed.admission
         step = step_shape(shape, placed.options.max_model_len or placed.need.limit_tokens)
-        embedding_bytes = admission.target.hidden_size * DTYPE_BYTES[placed.dtype]
-        if refusal := hopeless(step, embedding_bytes, facts.total_bytes or 0):
-            return outcome_of("SD504", (refusal,))
         if facts.kind in self.known:
             return Outcome()
         if step.requests > _MOST_REQUESTS and not placed.options.predict:
@@ -145,8 +142,9 @@ def _with_notes(memory: MemoryFacts, placed: Placed, judge: Judge) -> MemoryFact
     peaks = judge.known.get(placed.facts.kind, ())
     told = ", ".join(f"{peak.phase} {bytes_text(peak.peak_bytes)}" for peak in peaks)
     activation = f"activation: predicted{judge.part}, the larger of {told}"
-    if judge.why_not is not None:
-        activation = f"activation: not predicted ({judge.why_not}); it stands as 0, a lower bound"
+    if not peaks:
+        why_not = judge.why_not or "there is no room without it"
+        activation = f"activation: not predicted ({why_not}); it stands as 0, a lower bound"
     by_nvml = placed.facts.kind is DeviceKind.CUDA and not placed.facts.exact
     world = placed.seat.world
     ranks = f"{world} ranks: all figures are those of one, on a device of its own such as this one"

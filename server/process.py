@@ -6,10 +6,10 @@ import sys
 from collections.abc import Callable, Sequence
 
 from server import cli, outputs
-from server.findings import ExitCode, outcome_of
+from server.findings import ExitCode, Outcome, outcome_of
 from server.interrupts import Interrupted, Interrupts
 from server.live.life import Life
-from server.log import Log, Refused
+from server.log import Refused
 from server.render.console import Console
 from server.render.style import Style
 from server.render.text import render_settings, render_verdict
@@ -55,7 +55,7 @@ def _boot_and_hold(run: Run, work: Work) -> int:
     life = Life(log, os.environ if run.seat.speaks else {})
 
     def overdue(number: int) -> int:
-        log.tell(interrupted(number, log))
+        log.tell(_why_signalled(run, number))
         code = _tell(run)
         life.end(render_verdict(log.report, Style()))
         return code
@@ -67,24 +67,37 @@ def _boot_and_hold(run: Run, work: Work) -> int:
         interrupts.defer()
     except Interrupted as signalled:
         interrupts.defer()
-        log.tell(interrupted(signalled.number, log))
+        log.tell(_why_signalled(run, signalled.number))
     # From here on a signal waits: the verdict is told whole, and the hold takes what came.
     leads = run.seat.launches and held is not None
     code = _lead_ranks(run, interrupts, held) if leads else _tell(run)
     holds = run.holds and held is not None and code == ExitCode.OK and not leads
-    life.end(_hold(log, life, interrupts) if holds else render_verdict(log.report, Style()))
+    ends = render_verdict(log.report, Style())
+    if holds:
+        code, ends = _hold(run, life, interrupts)
+    life.end(ends)
     interrupts.close()
     return code
 
 
-def _hold(log: Log, life: Life, interrupts: Interrupts) -> str:
-    """Hold what is loaded until a signal comes; how that ended, in one line."""
+def _why_signalled(run: Run, number: int) -> Outcome:
+    """SD609 where torchrun signals because another rank was lost, else SD606."""
+    lost = None if run.council is None else run.council.lost_before_verdict()
+    return interrupted(number, run.log) if lost is None else outcome_of("SD609", (lost,))
+
+
+def _hold(run: Run, life: Life, interrupts: Interrupts) -> tuple[int, str]:
+    """Hold what is loaded until a signal comes; the exit code, and how it ended in one line."""
+    console, council = run.log.console, run.council
     life.ready()
-    log.console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
-    name = signal.Signals(interrupts.wait()).name
-    ends = f"{name}: models and KV pool released; exit 0"
-    log.console.line(ends)
-    return ends
+    console.line("ready: holding models and KV pool; SIGTERM or SIGINT ends this process")
+    name, code = signal.Signals(interrupts.wait()).name, ExitCode.OK
+    if council is not None and (lost := council.lost_while_held()) is not None:
+        name, code = "rank lost", lost.exit_code
+        console.finding(lost)
+    ends = f"{name}: models and KV pool released; exit {int(code)}"
+    console.line(ends)
+    return code, ends
 
 
 def _tell(run: Run) -> int:
@@ -116,7 +129,7 @@ def _lead_ranks(run: Run, interrupts: Interrupts, held: object | None) -> int:
     if ended.lost is None:
         log.tell(interrupted(interrupts.number or signal.SIGTERM, log))
     else:
-        log.tell(outcome_of("SD609", [ended.lost]))
+        log.tell(outcome_of(ended.lost.rule, [ended.lost]))
     return finish(log, run.telling)
 
 

@@ -11,7 +11,7 @@ from server.ending import Council
 from server.findings import outcome_of
 from server.log import Log
 from server.memory.device import open_device as open_source
-from server.memory.facts import Machine
+from server.memory.facts import DeviceFacts, Machine
 from server.memory.gates import Measured, gate_b, measured_rank
 from server.memory.shape import RunShape, resolve_shape
 from server.memory.source import MemorySource
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The opened device, the largest step that it is to run, and the ranks that compute it."""
+    """The opened device, the largest step that it is to run, and the ranks that compute it.
+
+    `devices` are those of all ranks, where there are several.
+    """
 
     placed: Placed
     source: MemorySource
     shape: RunShape
     group: "Group"
+    devices: tuple[DeviceFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,10 @@ def open_device(placed: Placed, log: Log) -> Opened:
 
 def join(opened: Opened, council: Council, log: Log) -> Opened:
     """Meet the other ranks, and open the way by which they compute together."""
-    from server.peers import open_group
+    from server.peers import devices_of_all, open_group
 
-    return replace(opened, group=open_group(council, opened.source, log))
+    group = open_group(council, opened.source, log)
+    return replace(opened, group=group, devices=devices_of_all(council))
 
 
 def profile(loaded: Loaded, log: Log) -> Profiled:
@@ -120,7 +125,7 @@ def allocate(profiled: Profiled, log: Log) -> Pooled:
         own = measured_rank(placed.facts, placed.need, options, figures)
         ranks, lowest = figures_of_all(opened.group, own, options.gpu_memory_utilization)
         options = replace(options, gpu_memory_utilization=lowest)
-        figures = replace(figures, ranks=ranks)
+        figures = replace(figures, ranks=ranks, devices=opened.devices)
     decided = gate_b(placed.facts, placed.need, options, opened.shape, figures)
     log.report.memory = decided.memory
     plan = log.obtain(decided.plan, decided.outcome)

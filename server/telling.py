@@ -1,6 +1,5 @@
 """The end of a boot: the verdict is printed, and the reports are written, whatever went wrong."""
 
-import errno
 import os
 import signal
 import sys
@@ -11,6 +10,7 @@ from server import cli, outputs
 from server.cache import cache_folder
 from server.config.rules import finding
 from server.findings import Outcome, outcome_of
+from server.limits import limit_met
 from server.live.termination import leave_message
 from server.log import Log
 from server.redact import redacted
@@ -76,21 +76,10 @@ def interrupted(number: int, log: Log) -> Outcome:
 
 def failed(error: Exception, log: Log) -> Outcome:
     """SD613: a limit of the process was met, wherever that was; else SD608."""
-    met = _limit(error)
+    met = limit_met(error)
     if not met:
         return our_bug(error, log)
     return outcome_of("SD613", [finding("SD613", f"{met} in phase {log.current}")])
-
-
-def _limit(error: BaseException | None) -> str:
-    """Which limit `error` is about, in words; nothing for another fault."""
-    if error is None:
-        return ""
-    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
-        return "no more files can be opened"
-    if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
-        return "no more threads can be started"
-    return _limit(error.__cause__)
 
 
 def our_bug(error: Exception, log: Log) -> Outcome:

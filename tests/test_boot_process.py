@@ -15,7 +15,7 @@ import pytest
 
 from server.weights.sample import materialise
 from tests.live.stalls import AT_WORK, started
-from tests.process import SMALL, Finished, environment, run
+from tests.process import SMALL, Finished, environment, run, witness
 from tests.schema import faults
 
 TARGET = ("--target", "sample:qwen3", "--device", "cpu")
@@ -53,6 +53,16 @@ def test_a_sample_boots_and_its_ledger_closes(
         assert max(proof["accepted"]) > 1
     assert report["not_done"] == []
     assert faults(report) == []
+
+
+def test_a_step_that_no_memory_holds_is_refused_before_torch(cache: Path) -> None:
+    absurd = ("--max-num-batched-tokens", str(2**31 - 1), "--max-num-seqs", "1")
+    done = witness(*DFLASH, *absurd, ONCE, cache=cache)
+    assert done.code == 69
+    assert "--max-num-batched-tokens is 2147483647: a prefill step of" in done.stderr
+    assert "--max-num-seqs is" not in done.stderr
+    assert done.verdict_line.startswith("refused: 1 error")
+    assert "torch" not in done.modules
 
 
 class Told(NamedTuple):

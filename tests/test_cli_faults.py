@@ -30,7 +30,7 @@ BAD = {
     "--draft-kv-cache-dtype": ["", "fp4"],
     "--memory-margin-bytes": ["", "-1", "150M"],
     "--max-model-len": ["", "0", "32k", "Auto"],
-    "--max-num-seqs": ["", "0"],
+    "--max-num-seqs": ["", "0", "16385", "999999"],
     "--max-num-batched-tokens": ["", "8k"],
     "--kv-block-size": ["", "0"],
     "--output-format": ["", "yaml"],
@@ -87,6 +87,34 @@ def test_a_flag_at_the_end_or_before_a_flag_has_no_value(flag: Flag) -> None:
         assert (fault.rule, fault.message) == ("SD704", f"{flag.name} has no value")
 
 
+@pytest.mark.parametrize(
+    ("flag", "typed", "meant"),
+    [
+        ("--assume-gpu", "l4", "l4-24g"),
+        ("--assume-gpu", "L40S", "l40s-48g"),
+        ("--assume-gpu", "a100", "a100-40g"),
+        ("--assume-gpu", "A100-80GB", "a100-80g"),
+        ("--assume-gpu", "a100_80g", "a100-80g"),
+        ("--assume-gpu", "4090", "rtx-4090-24g"),
+        ("--assume-gpu", "rtx4090", "rtx-4090-24g"),
+        ("--assume-gpu", "h20", "a100-80g"),  # another card, which the table lacks
+        ("--assume-gpu", "gaudi", "a100-80g"),
+        ("--dtype", "float61", "float16"),
+        ("--dtype", "BF16", "bfloat16"),
+        ("--kv-cache-dtype", "fp8_e4m3fn", "fp8_e4m3"),
+        ("--kv-cache-dtype", "float8_e5m2", "fp8_e5m2"),
+        ("--weights", "mmap", "mapped"),
+        ("--output-format", "JSON", "json"),
+        ("--color", "none", "never"),
+    ],
+)
+def test_of_a_list_of_values_the_one_that_was_probably_meant_is_named(
+    flag: str, typed: str, meant: str
+) -> None:
+    plan = ("--plan",) if flag == "--assume-gpu" else ()
+    assert with_target(flag, typed, *plan).fix.startswith(f"{flag} {meant}, for example; ")
+
+
 def test_messages_hold_what_was_given_and_what_is_taken() -> None:
     fault = with_target("--dtype", "fp8")
     assert fault.message == "--dtype is fp8, not one of auto, bfloat16, float16, float32"
@@ -129,6 +157,38 @@ def test_an_unknown_flag_gets_a_suggestion(typed: str, near: str) -> None:
 
 def test_a_prefix_of_a_flag_is_not_the_flag() -> None:
     assert with_target("--gpu-mem", "0.5").rule == "SD703"
+
+
+@pytest.mark.parametrize("name", ["help", "check", "plan", "version", "list-rules", "port"])
+def test_a_flag_without_its_dashes_is_told_as_that(name: str) -> None:
+    assert with_target(name).fix == f"did you mean --{name}?"
+
+
+@pytest.mark.parametrize(
+    ("flag", "typed", "meant"),
+    [
+        ("--kv-cache-memory-bytes", "12G", "12GiB"),
+        ("--kv-cache-memory-bytes", "12gb", "12GB"),
+        ("--kv-cache-memory-bytes", "1.5Gi", "1.5GiB"),
+        ("--kv-cache-memory-bytes", "512m", "512MiB"),
+        ("--memory-margin-bytes", "300mib", "300MiB"),
+        ("--assume-memory", "2T", "2TiB"),
+        ("--kv-cache-memory-bytes", "12 apples", "10GiB"),
+        ("--gpu-memory-utilization", "85%", "0.85"),
+        ("--gpu-memory-utilization", "85", "0.85"),
+        ("--gpu-memory-utilization", "100", "1"),
+        ("--gpu-memory-utilization", "7%", "0.07"),
+        ("--gpu-memory-utilization", "7", "0.9"),  # or was it 0.7
+        ("--gpu-memory-utilization", "1.5", "0.9"),
+        ("--gpu-memory-utilization", "0%", "0.9"),
+        ("--gpu-memory-utilization", "850", "0.9"),
+    ],
+)
+def test_a_size_or_a_share_in_another_spelling_is_told_in_ours(
+    flag: str, typed: str, meant: str
+) -> None:
+    plan = ("--plan",) if flag == "--assume-memory" else ()
+    assert with_target(flag, typed, *plan).fix.startswith(f"{flag} {meant}, for example; ")
 
 
 def test_an_unknown_flag_with_nothing_near_points_at_the_help() -> None:

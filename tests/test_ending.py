@@ -9,8 +9,9 @@ from dataclasses import replace
 import pytest
 
 from server.config.rules import finding
-from server.ending import Council, Ended, Voice
+from server.ending import BOOTING, HOLDING, Council, Ended, Voice
 from server.findings import outcome_of
+from server.kin import own_mark
 from server.log import Log
 from server.peers import gather_memory
 from server.render.console import Console
@@ -61,6 +62,48 @@ class Rank:
             return self.log.report.exit_code
 
         return self.council.end(self.log, finish)
+
+
+def under_torchrun(store: Store, world: int = 2) -> list[Rank]:
+    """Ranks that have met, each of which is this process as far as the others know."""
+    seats = [Seat(rank, world, rank, world, started=True, external=True) for rank in range(world)]
+    found = [Rank(seat, store) for seat in seats]
+    for one in found:
+        store.set(f"here/{one.council.seat.rank}", "yes")
+    for one in reversed(found):
+        one.council.meet()
+    return found
+
+
+@pytest.mark.parametrize("what", [BOOTING, HOLDING])
+def test_a_rank_that_is_gone_without_a_word_is_lost(what: str) -> None:
+    store = Store()
+    zero, one, two = under_torchrun(store, 3)
+    assert zero.council.lost(what) is None
+    here, pid, start = json.loads(own_mark())
+    store.set("process/1", json.dumps([here, pid, f"{start}0"]))
+    assert zero.council.lost(what) == two.council.lost(what) == 1
+    one.council.leaves(what)
+    assert zero.council.lost(what) is None
+    assert zero.council.lost(HOLDING if what == BOOTING else BOOTING) == 1
+
+
+def test_a_rank_says_that_it_ends_before_it_waits_for_the_others() -> None:
+    store = Store()
+    zero, one = under_torchrun(store)
+    store.set("code", "0")
+    store.set("left", "5")
+    one.end()
+    assert store.check(["booting/1"])
+    assert not store.check(["booting/0"])
+    zero.end()
+    assert store.check(["booting/0"])
+
+
+def test_the_ranks_of_a_launcher_leave_that_to_it(ranks: list[Rank]) -> None:
+    ranks[0].council.leaves(BOOTING)
+    assert ranks[0].council.lost(BOOTING) is None
+    assert "booting/0" not in ranks[0].council.store.kept  # type: ignore[attr-defined]
 
 
 @pytest.fixture

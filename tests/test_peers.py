@@ -10,9 +10,10 @@ from server.memory.bill import RUNTIME, Charges
 from server.memory.bill import Rank as Bill
 from server.memory.facts import DeviceKind
 from server.memory.gates import Measured, gate_b, measured_rank
+from server.memory.nvml import Tenant
 from server.memory.planner import Plan
 from server.model.parallel import Group
-from server.peers import figures_of_all, open_group, own_memory
+from server.peers import devices_of_all, figures_of_all, open_group, own_memory, put_device
 from server.weights.parts import Share
 from tests.memory.make import GIB, FixedSource, make_facts, make_need, make_options
 from tests.memory.test_gates import shape_of
@@ -61,12 +62,23 @@ def test_the_tightest_rank_decides_and_is_named() -> None:
 def test_a_rank_with_another_kind_of_device_is_refused() -> None:
     store = Store()
     zero, one = (Rank(seat, store) for seat in SEATS)
-    zero.council.put("device", "cuda")
+    put_device(zero.council, make_facts())
     zero.council.put("here", "yes")
     source = FixedSource(make_facts(kind=DeviceKind.CPU, name="host memory"), [1], [1])
     with pytest.raises(Refused):
         open_group(one.council, source, one.log)
-    assert "rank 1 has cpu host memory, rank 0 has cuda" in one.said
+    assert "rank 1 has cpu host memory, rank 0 has cuda:0 GPU" in one.said
+
+
+def test_every_rank_knows_the_devices_of_all() -> None:
+    store = Store()
+    zero, one = (Rank(seat, store) for seat in SEATS)
+    tenants = (Tenant(4711, GIB), Tenant(None, None))
+    facts = (make_facts(), make_facts(index=1, name="SMALL", tenants=tenants, notes=("odd",)))
+    put_device(zero.council, facts[0])
+    put_device(one.council, facts[1])
+    assert devices_of_all(zero.council) == devices_of_all(one.council) == facts
+    assert devices_of_all(zero.council)[1].label == "cuda:1 SMALL"
 
 
 def test_figures_come_back_as_they_were() -> None:

@@ -62,6 +62,20 @@ def test_the_launcher_refuses_more_ranks_than_devices(tmp_path: Path) -> None:
         place(tmp_path / "few", Seat(world=2, sharers=2), 1)
 
 
+def test_the_launcher_asks_nvml_no_more_often_for_more_ranks(tmp_path: Path) -> None:
+    counts = []
+    for world in (2, 4):
+        listed = fake_nvml([fake_gpu(f"GPU-{i}", total=80 * GIB) for i in range(world)])
+        asked, begin = [], listed.nvmlInit
+        listed.nvmlInit = lambda asked=asked, begin=begin: (asked.append(1), begin())
+        machine = FakeMachine(tmp_path / str(world)).machine(listed)
+        with pytest.MonkeyPatch.context() as patched:
+            patched.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+            assert not placing.device_for_each(Seat(world=world, sharers=world), machine).refused
+        counts.append(len(asked))
+    assert counts == [1, 1]
+
+
 def test_without_a_gpu_the_ranks_share_the_host(tmp_path: Path) -> None:
     placed, log = place(tmp_path, Seat(world=2, sharers=2), 0)
     assert placed.facts.label == "cpu host memory"

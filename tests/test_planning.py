@@ -13,7 +13,7 @@ from server.memory.facts import DeviceFacts
 from server.memory.profile import PhasePeak, Workload
 from server.model.steps import StepShape
 from server.report import NOT_LOADED, NOT_TOUCHED
-from tests.boots import make_log, make_options, rules, said
+from tests.boots import make_log, make_options, rules
 from tests.memory.make import GIB, FixedSource, make_facts
 
 
@@ -79,7 +79,14 @@ def test_of_a_step_with_very_many_requests_a_part_is_predicted_unless_all_is_ask
 def test_what_the_rows_of_a_step_take_is_counted_for_all_requests_of_it() -> None:
     log = plan_for(80 * GIB, max_num_seqs=2**31 - 1)
     assert "SD504" in rules(log)
-    assert "a step of 2147483647 rows takes at least" in said(log)
+    told = log.report.findings[0].message
+    assert told.startswith("--max-num-seqs is 2147483647: a verify step of 2147483647 rows takes")
+
+
+def test_weights_without_room_are_told_before_a_step_that_has_none() -> None:
+    log = plan_for(2**20, max_num_seqs=2**31 - 1)
+    assert rules(log) == ["SD501"]
+    assert "not predicted (there is no room without it)" in notes_of(log)
 
 
 def plan_for(total_bytes: int, **settings: Any) -> Log:  # noqa: ANN401

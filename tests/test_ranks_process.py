@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -24,6 +25,11 @@ from tests.test_boot_process import WORDS, read_until, start
 TARGET = ("--target", "sample:qwen3", "--device", "cpu", *SMALL)
 ONCE = ("--exit-after-boot", "--output-format", "json")
 TWO = ("--tensor-parallel-size", "2")
+# Two ranks; it listens on a port that is free, and keeps it.
+TORCHRUN = (
+    *(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"),
+    *("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0", "--local-addr", "127.0.0.1"),
+)
 _PATIENCE_S = 120
 
 
@@ -236,11 +242,8 @@ def test_no_rank_outlives_a_launcher_that_is_killed(cache: Path) -> None:
 
 
 def torchrun(cache: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    launcher = (sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2")
-    # It listens on a port that is free, and keeps it.
-    place = ("--rdzv-backend", "c10d", "--rdzv-endpoint", "127.0.0.1:0")
     return subprocess.run(
-        [*launcher, *place, "--local-addr", "127.0.0.1", *command],
+        [*TORCHRUN, *command],
         env=environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}),
         cwd=cache,
         capture_output=True,
@@ -273,6 +276,53 @@ def test_a_rank_of_torchrun_that_is_killed_is_told_by_another(cache: Path, tmp_p
     assert [found["rule"] for found in errors] == ["SD609"]
     assert report["exit_code"] == 75
     assert "rank 0 of 2 lost the others" in (tmp_path / "told-0").read_text()
+
+
+@contextmanager
+def under_torchrun(cache: Path, moment: str) -> Iterator[subprocess.Popen[str]]:
+    """Two ranks of torchrun, once one of them has said `moment`."""
+    command = [*TORCHRUN, "-m", "server", *TARGET, *TWO]
+    env = environment(cache, {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)})
+    with subprocess.Popen(
+        command, env=env, cwd=cache, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith(moment):
+                break
+        yield process
+
+
+@pytest.mark.parametrize(("killed", "moment"), [(1, "profile ..."), (0, "ready:"), (1, "ready:")])
+def test_a_rank_that_torchrun_finds_killed_is_lost_and_no_signal_to_the_others(
+    cache: Path, killed: int, moment: str
+) -> None:
+    with under_torchrun(cache, moment) as process:
+        (pid,) = [pid for pid in children(process) if rank_of(pid) == str(killed)]
+        os.kill(pid, signal.SIGKILL)
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert len(re.findall(r"error\[SD609\] rank-lost: rank [01] of 2", said)) == 1, said
+    assert "SD606" not in said
+    ends = [line for line in said.splitlines() if re.search(r"exit \d+$", line)]
+    assert len(ends) == 1, said
+    assert ends[0].endswith("exit 75")
+
+
+def rank_of(pid: int) -> str | None:
+    """The rank of a process that torchrun started."""
+    entries = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    found = [entry for entry in entries if entry.startswith(b"RANK=")]
+    return found[0].decode().removeprefix("RANK=") if found else None
+
+
+def test_a_signal_to_torchrun_is_told_as_that(cache: Path) -> None:
+    with under_torchrun(cache, "ready:") as process:
+        process.terminate()
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert "SD609" not in said
+    assert "SIGTERM: models and KV pool released; exit 0" in said
 
 
 def test_torchrun_starts_the_ranks_and_one_speaks(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from server.config.json_faults import FaultKind, JsonFault, Stop
+from server.limits import pass_on_limit
 
 _CHUNK_BYTES = 2**20
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
@@ -21,7 +22,10 @@ _KINDS: tuple[tuple[Callable[[int], bool], str], ...] = (
 
 
 def read_bytes(path: Path, limit_bytes: int) -> tuple[bytes | None, tuple[JsonFault, ...]]:
-    """The bytes of a regular file of at most `limit_bytes`, or the fault. Never raises."""
+    """The bytes of a regular file of at most `limit_bytes`, or the fault.
+
+    Raises nothing but the OSError of a limit on open files.
+    """
     try:
         return _read_bytes(path, limit_bytes), ()
     except Stop as stop:
@@ -34,6 +38,7 @@ def _read_bytes(path: Path, limit_bytes: int) -> bytes:
     except ValueError as error:
         raise Stop(FaultKind.NOT_FOUND, f"not a possible file name: {error}") from None
     except OSError as error:
+        pass_on_limit(error)
         kind = FaultKind.NOT_FOUND if error.errno in _NOT_FOUND else FaultKind.UNREADABLE
         raise Stop(kind, f"cannot be opened: {error.strerror}") from None
     try:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
+from server.limits import pass_on_limit
+
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.EINVAL)
 _NAMES_SHOWN = 5
 
@@ -61,7 +63,8 @@ def names_in(folder: Path) -> tuple[str, ...]:
     """Names of the entries of `folder`, sorted; nothing when it cannot be listed."""
     try:
         return tuple(sorted(os.listdir(folder)))
-    except (OSError, ValueError):
+    except (OSError, ValueError) as error:
+        pass_on_limit(error)
         return ()
 
 

@@ -7,6 +7,7 @@ import socket
 import threading
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -16,7 +17,7 @@ from uvicorn import Config, Server
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from server.live.metrics import CONTENT_TYPE, metrics_text
-from server.live.port import ADDRESS, QUEUE
+from server.live.port import ADDRESS, PATHS, QUEUE
 from server.live.state import State
 from server.render.console import Console
 from server.render.escape import visible
@@ -80,14 +81,27 @@ class Answering:
 def make_app(state: State) -> Starlette:
     """The four endpoints. All are read-only, and none waits for anything."""
     endpoints = Endpoints(state)
-    routes = [
-        Route("/health", endpoints.health),
-        Route("/ready", endpoints.ready),
-        Route("/report", endpoints.report),
-        Route("/metrics", endpoints.metrics),
-    ]
+    answers = (endpoints.health, endpoints.ready, endpoints.report, endpoints.metrics)
+    routes = [Route(path, told) for path, told in zip(PATHS, answers, strict=True)]
     hosts = Middleware(TrustedHostMiddleware, allowed_hosts=_HOSTS, www_redirect=False)
-    return Starlette(routes=routes, middleware=[hosts])
+    elsewhere = {404: _elsewhere, 405: _elsewhere}
+    return Starlette(routes=routes, middleware=[hosts], exception_handlers=elsewhere)
+
+
+async def _elsewhere(request: Request, error: Exception) -> Response:
+    """What is answered instead, as JSON where that is asked for; nothing of the request is in it.
+
+    Raises `error` where it is none of HTTP's.
+    """
+    if not isinstance(error, HTTPException):
+        raise error
+    what = error.detail.lower()
+    if "json" in request.headers.get("accept", ""):
+        body = {"error": what, "paths": PATHS}
+        return JSONResponse(body, error.status_code, headers=error.headers)
+    kind = "GET and HEAD of " if error.status_code == 405 else ""
+    text = f"{what}; this port answers {kind}{' '.join(PATHS)}\n"
+    return PlainTextResponse(text, error.status_code, headers=error.headers)
 
 
 class Endpoints:

@@ -35,7 +35,7 @@ class Life:
         """Answer on the port of --port from now on. Raises Refused."""
         if options.port is None:
             return
-        from server.live.port import ADDRESS, answer, bind
+        from server.live.port import ADDRESS, PATHS, answer, bind
         from server.live.state import State
 
         log = self._log
@@ -44,7 +44,7 @@ class Life:
         self._answering = log.obtain(*answer(listening, self._state))
         number = self._answering.number
         log.report.settings["port"] = SettingFacts(number, options.source("port"))
-        log.console.line(f"port: http://{ADDRESS}:{number} answers /health /ready /report /metrics")
+        log.console.line(f"port: http://{ADDRESS}:{number} answers {' '.join(PATHS)}")
 
     def meet(self, facts: "DeviceFacts") -> None:
         """SD611: tell of each other instance on the device, and be seen by those that come."""

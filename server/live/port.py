@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, outcome_of
+from server.limits import pass_on_limit
 from server.live.state import State
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "127.0.0.1"
 QUEUE = 128
+PATHS = ("/health", "/ready", "/report", "/metrics")
 
 
 def bind(number: int) -> tuple[socket.socket | None, Outcome]:
@@ -38,6 +40,7 @@ def answer(listening: socket.socket, state: State) -> tuple["Answering | None", 
         from server.live.http import Answering
     except Exception as error:  # whatever a broken package raises
         listening.close()
+        pass_on_limit(error)
         message = f"what answers on --port cannot be imported: {type(error).__name__}: {error}"
         place = Location("flag", flag="--port", has_value=False)
         return None, outcome_of("SD612", (finding("SD612", message, place),))

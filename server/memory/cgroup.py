@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from server.limits import pass_on_limit
+
 
 @dataclass(frozen=True, slots=True)
 class Bound:
@@ -56,7 +58,8 @@ def read_text(path: Path) -> str:
     """The text of a kernel file, or "" when it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
-    except OSError:
+    except OSError as error:
+        pass_on_limit(error)  # a bound that is not read would not be kept
         return ""
 
 

@@ -8,6 +8,7 @@ from types import ModuleType
 
 from server.config.rules import finding
 from server.findings import Location, Outcome, first_line, outcome_of
+from server.limits import pass_on_limit
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, host_facts, no_device
 from server.memory.source import MemorySource
 
@@ -43,6 +44,7 @@ def usable_torch() -> tuple[ModuleType | None, Outcome]:
         try:
             load()
         except Exception as error:  # whatever a broken build raises
+            pass_on_limit(error)
             message = f"{name} cannot be imported: {_told(error)}"
             return None, _unusable(message, "install this server's packages again")
     return sys.modules["torch"], outcome_of("SD607", ())

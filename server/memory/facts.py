@@ -68,7 +68,8 @@ class DeviceFacts:
 class Machine:
     """Where facts are read. `nvml` stands in for pynvml, which has `nvml_limit_s` to answer.
 
-    `sharers`: ranks of one model that have the host's memory together.
+    `reading`: what NVML has said already. `sharers`: ranks of one model that have the host's
+    memory together.
     """
 
     proc: Path = PROC
@@ -76,6 +77,7 @@ class Machine:
     dev: Path = Path("/dev")
     nvml: Any = None
     nvml_limit_s: float = LIMIT_S
+    reading: NvmlReading | None = None
     sharers: int = 1
 
     def has_gpu_node(self) -> bool:
@@ -96,7 +98,7 @@ def find_device(
         return host_facts(machine, "asked for"), outcome_of("SD601", ())
     if kind not in ("auto", "cuda") or not _ORDINAL.fullmatch(ordinal):
         return _absent(device, "it is none of auto, cpu, cuda, cuda:N")
-    reading = read_nvml(machine.nvml, machine.nvml_limit_s)
+    reading = machine.reading or read_nvml(machine.nvml, machine.nvml_limit_s)
     notes = outcome_of("SD603", _nvml_notes(reading))
     index = int(ordinal or "0")
     facts, why = _cuda(machine, environ, reading, index)

@@ -30,13 +30,14 @@ class Measured:
 
     `runtime_bytes`: what this process holds besides weights; `free_bytes`: free now, with the
     weights loaded. The activation contains the verify step's logits. `ranks`: where there are
-    several, what `measured_rank` made of each one's figures, in order of rank.
+    several, what `measured_rank` made of each one's figures, in order of rank; `devices`: theirs.
     """
 
     runtime_bytes: int
     activation_bytes: int
     free_bytes: int
     ranks: tuple[Rank, ...] = ()
+    devices: tuple[DeviceFacts, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +106,17 @@ def gate_b(
     found = plan(plan_request(need, options, ranks, shape.max_num_seqs))
     case = Case(facts, need, options)
     if isinstance(found, Shortfall):
-        return _refused(case, found, ranks)
+        return _refused(_where_it_fails(case, found, measured), found, ranks)
     idle = outcome_of("SD511", _idle(found, shape))
     return GateResult(found, memory_facts(case, found), outcome_by_rule(_FIT_RULES) + idle)
+
+
+def _where_it_fails(case: Case, found: Shortfall, measured: Measured) -> Case:
+    """The case with the device of the rank whose figures the refusal shows."""
+    if not measured.devices:
+        return case
+    rank = found.limiting_rank
+    return replace(case, facts=measured.devices[rank], rank=rank)
 
 
 def measured_rank(facts: DeviceFacts, need: Need, options: Options, measured: Measured) -> Rank:

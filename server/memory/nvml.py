@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
-from threading import Thread
-from threading import enumerate as enumerate_threads
+from threading import Event, Thread
 from typing import Any, TypeVar
+
+from server.limits import pass_on_limit
 
 Value = TypeVar("Value")
 
 # NVML takes seconds where it has to wake many GPUs; without it a boot goes on with less to tell.
 LIMIT_S = 10.0
 
-_THREAD = "NVML"
+# Set while a question is not answered. A thread is not there after a fork, but this is.
+_ASKING = Event()
 _MOST_GPUS = 256
 _MOST_SLICES = 16
 _MOST_BYTES = 2**50
@@ -73,18 +75,33 @@ class NvmlReading:
 
 
 def read_nvml(module: Any = None, limit_s: float = LIMIT_S) -> NvmlReading:  # noqa: ANN401  (a module without types)
-    """Ask NVML for every GPU, and wait at most `limit_s`. `module` stands in for pynvml."""
+    """Ask NVML for every GPU, and wait at most `limit_s`. `module` stands in for pynvml.
+
+    What was not answered in time is not asked again, neither here nor by a process forked from
+    this one: its library may be held by a thread that is not there.
+    """
     try:
         module = module or import_module("pynvml")
     except ImportError as error:
         return NvmlReading(None, f"the nvidia-ml-py package is missing ({error})")
     except Exception as error:  # whatever a broken install raises
+        pass_on_limit(error)
         return NvmlReading(None, _told(error))
-    if any(thread.name == _THREAD for thread in enumerate_threads()):
+    if _ASKING.is_set():
         return NvmlReading(None, "an earlier question is not answered yet")
     found: list[NvmlReading] = []
-    asking = Thread(target=lambda: found.append(_read(module)), name=_THREAD, daemon=True)
-    asking.start()
+
+    def ask() -> None:
+        found.append(_read(module))
+        _ASKING.clear()
+
+    asking = Thread(target=ask, name="NVML", daemon=True)
+    _ASKING.set()
+    try:
+        asking.start()
+    except RuntimeError:  # no thread can be started: nothing was asked
+        _ASKING.clear()
+        raise
     asking.join(limit_s)
     return found[0] if found else NvmlReading(None, f"no answer in {limit_s:g} s")
 

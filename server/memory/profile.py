@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from server.config.rules import finding
 from server.findings import Finding, Location, Outcome, first_line, outcome_of
 from server.memory.kv_layout import KvLayout
+from server.memory.largest import row_bytes, too_large
 from server.memory.oom import out_of_memory
 from server.memory.shape import RunShape
 from server.memory.source import MemorySource, others_bytes
-from server.memory.units import apart, bytes_text
+from server.memory.units import bytes_text
 from server.model.dflash import BlockDrafter
 from server.model.kv import KvPool, PoolShape
 from server.model.qwen3 import Qwen3Target
@@ -95,9 +96,8 @@ def profile(
     the source's noise, it is measured once more (SD512). Any other exception passes through.
     """
     moved: list[Finding] = []
-    embedding_bytes = models.target.config.hidden_size * models.target.dtype.itemsize
-    if refusal := hopeless(work.shape, embedding_bytes, source.free_bytes()):
-        return None, outcome_of("SD504", (refusal,))
+    if refusals := _hopeless(models, work.shape, source.free_bytes()):
+        return None, outcome_of("SD504", refusals)
     try:
         found, moved_bytes = _attempt(source, models, work)
         most_bytes = max(margin_bytes, source.noise_bytes)
@@ -188,23 +188,13 @@ def _run(
         raise StepOutOfMemory(_refusal(name, shape, error)) from error
 
 
-def hopeless(shape: StepShape, embedding_bytes: int, free_bytes: int) -> Finding | None:
-    """SD504 for a step whose input alone has no room: told at once, without minutes of building it.
-
-    Each row is an int64 token and its embedding, both held while the first layer runs.
-    """
-    rows = max(shape.prefill_tokens, shape.num_seqs * shape.verify_tokens)
-    least_bytes = rows * (8 + embedding_bytes)
-    if least_bytes <= free_bytes:
-        return None
-    least, free = apart(least_bytes, free_bytes)
-    return finding(
-        "SD504",
-        f"a step of {rows} rows takes at least {least}, free is {free}",
-        Location("step", value=shape.prefill_tokens, source="tokens of a prefill step"),
-        Location("step", value=shape.num_seqs, source="requests of a verify step"),
-        Location("device", value=free_bytes, source="bytes, free now"),
-    )
+def _hopeless(models: Models, shape: StepShape, free_bytes: int) -> tuple[Finding, ...]:
+    """SD504 for a step that has no room by now: told at once, without minutes of building it."""
+    target, drafter = models.target, models.drafter
+    draft = None if drafter is None else drafter.config
+    rows = row_bytes(target.config, draft, target.dtype.itemsize, target.group.share)
+    step = RunShape(shape.prefill_tokens, shape.num_seqs, shape.verify_tokens - 1, {})
+    return too_large(step, rows, free_bytes, shape.max_model_len)
 
 
 def _refusal(phase: str, shape: StepShape, error: BaseException) -> Finding:

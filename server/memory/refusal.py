@@ -22,16 +22,20 @@ class Case:
     """What a memory finding is about: the device, the pair and the operator's settings.
 
     `measured` is False before the largest step was measured: then a fix is a lower bound.
+    `rank` is whose device it is, where there are several.
     """
 
     facts: DeviceFacts
     need: Need
     options: Options
     measured: bool = True
+    rank: int | None = None
 
     def settings(self) -> tuple[Location, ...]:
         """The limit's flag and the device, which every memory refusal names."""
         options = self.options
+        whose = "" if self.rank is None else f"rank {self.rank}: "
+        device = f"{whose}{self.facts.label}, total"
         return (
             Location(
                 "flag",
@@ -39,7 +43,7 @@ class Case:
                 value=fraction_text(options.gpu_memory_utilization),
                 source=options.source("gpu_memory_utilization"),
             ),
-            Location("device", value=self.facts.total_bytes, source=f"{self.facts.label}, total"),
+            Location("device", value=self.facts.total_bytes, source=device),
         )
 
 
@@ -123,7 +127,7 @@ def _fix(case: Case, found: tuple[Suggestion, ...]) -> str:
     """The changes that were re-planned, or the news that there is none."""
     if not found:
         return "no length and no utilization fits here: use a larger device or a smaller model"
-    changes = " or ".join(suggestion.text for suggestion in found)
+    changes = " or ".join(f"{change.text} ({change.bound})" for change in found)
     return changes if case.measured else f"{changes}; {_UNMEASURED}"
 
 

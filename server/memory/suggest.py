@@ -11,14 +11,17 @@ from server.memory.bill import Rank, limit_bytes
 from server.memory.planner import Plan, PlanRequest, Shortfall, plan
 from server.options import fraction_text
 
+_MOST = "the most that fits"
+
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """One changed flag, and the request that it makes."""
+    """One changed flag, and the request that it makes. `bound` says what its value is."""
 
     flag: str
     value: str
     request: PlanRequest
+    bound: str = _MOST
 
     @property
     def text(self) -> str:
@@ -56,7 +59,7 @@ def calmer(request: PlanRequest) -> Suggestion | None:
         for rank in request.ranks
         if rank.ceiling_bytes is not None
     )
-    found = _utilization(request, Fraction(hundredths, 100))
+    found = _utilization(request, Fraction(hundredths, 100), "the most that is free")
     return found if hundredths > 0 and _accepted(found.request) else None
 
 
@@ -74,11 +77,13 @@ def _less(shortfall: Shortfall) -> tuple[Suggestion, ...]:
 
 
 def _pool_sizes(shortfall: Shortfall, request: PlanRequest) -> Iterator[Suggestion]:
-    blocks = request.layout.need_blocks(shortfall.length_tokens)
-    for size in sorted({shortfall.have_blocks, blocks}, reverse=True):
+    sizes = {shortfall.have_blocks: _MOST}
+    length = shortfall.length_tokens
+    sizes.setdefault(request.layout.need_blocks(length), f"the least that serves {length} tokens")
+    for size, bound in sizes.items():
         size_bytes = size * request.layout.block_bytes
         changed = replace(request, kv_cache_bytes=size_bytes)
-        yield Suggestion("--kv-cache-memory-bytes", str(size_bytes), changed)
+        yield Suggestion("--kv-cache-memory-bytes", str(size_bytes), changed, bound)
 
 
 def _more(shortfall: Shortfall) -> tuple[Suggestion, ...]:
@@ -86,11 +91,12 @@ def _more(shortfall: Shortfall) -> tuple[Suggestion, ...]:
     rank = shortfall.rank
     needed = rank.charges.fixed_bytes + shortfall.need_bytes
     hundredths = -(-needed * 100 // rank.total_bytes)
-    found = _utilization(shortfall.request, Fraction(hundredths, 100))
+    value = Fraction(hundredths, 100)
+    found = _utilization(shortfall.request, value, "the least that is enough")
     higher = shortfall.request.utilization < found.request.utilization <= 1
     return (found,) if higher else ()
 
 
-def _utilization(request: PlanRequest, value: Fraction) -> Suggestion:
+def _utilization(request: PlanRequest, value: Fraction, bound: str) -> Suggestion:
     changed = replace(request, utilization=value)
-    return Suggestion("--gpu-memory-utilization", fraction_text(value), changed)
+    return Suggestion("--gpu-memory-utilization", fraction_text(value), changed, bound)

@@ -13,6 +13,7 @@ from server.config.json_faults import FaultKind
 from server.config.strict_json import load_object
 from server.config.values import pointer, shorten
 from server.findings import JsonValue
+from server.limits import pass_on_limit
 from server.weights.files import WeightFault, name_list, shown
 
 INDEX_NAME = "model.safetensors.index.json"
@@ -46,6 +47,7 @@ def list_folder(folder: Path) -> frozenset[str]:
     except (FileNotFoundError, NotADirectoryError, ValueError):
         raise WeightFault("SD405", "is not a folder, so it holds no weights") from None
     except OSError as error:
+        pass_on_limit(error)
         raise WeightFault("SD414", f"cannot be listed: {error.strerror}") from None
 
 

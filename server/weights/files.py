@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from server.limits import pass_on_limit
+
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _NAMES_SHOWN = 10
@@ -56,6 +58,7 @@ def open_shard(path: Path) -> Iterator[tuple[int, Shard]]:
     try:
         descriptor = os.open(path, _FLAGS)
     except (OSError, ValueError) as error:
+        pass_on_limit(error)
         raise _open_fault(path, error) from None
     try:
         yield descriptor, _stamp(path, descriptor)

@@ -9,6 +9,7 @@ import warnings
 
 import torch
 
+from server.limits import pass_on_limit
 from server.weights.entries import TensorEntry
 from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.pieces import LoadError, open_files
@@ -27,6 +28,7 @@ def map_tensors(plan: LoadPlan) -> dict[str, torch.Tensor]:
             try:
                 files[path] = mmap.mmap(descriptor, 0, mmap.MAP_PRIVATE, mmap.PROT_READ)
             except OSError as error:
+                pass_on_limit(error)
                 raise LoadError(f"cannot be mapped: {error.strerror}", path) from None
         return {entry.name: _view(entry, files[entry.file]) for entry in plan.entries}
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from server.config.tensors import ExpectedTensor
+from server.limits import pass_on_limit
 from server.weights.sample_configs import CONFIGS, tensors_of
 
 PREFIX = "sample:"
@@ -53,6 +54,7 @@ def materialise(name: str, cache: Path) -> Path:
             final.parent.mkdir(parents=True, exist_ok=True)
             _publish(plain, final)
     except (OSError, ValueError) as error:
+        pass_on_limit(error)
         why = error.strerror if isinstance(error, OSError) else str(error)
         raise SampleError("SD605", f"sample {plain} cannot be written: {why}", final) from None
     return final

@@ -9,6 +9,7 @@ from itertools import groupby
 
 from safetensors import SafetensorError, safe_open
 
+from server.limits import pass_on_limit
 from server.weights.entries import TensorEntry
 from server.weights.load_plan import LoadPlan
 from server.weights.spelling import EXPORT_PREFIX
@@ -35,4 +36,5 @@ def _compare(path: str, entries: list[TensorEntry]) -> Iterator[tuple[TensorEntr
                 if seen != (entry.dtype, entry.shape):
                     yield entry, f"it is {seen[0]} {list(seen[1])}"
     except (SafetensorError, OSError) as error:
+        pass_on_limit(error)
         yield entries[0], str(error)

@@ -18,10 +18,13 @@ class Answer(NamedTuple):
         return parsed
 
 
-def ask(port: int, path: str, method: str = "GET", host: str | None = None) -> Answer:
+def ask(
+    port: int, path: str, method: str = "GET", host: str | None = None, accept: str = "*/*"
+) -> Answer:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
-        connection.request(method, path, headers={} if host is None else {"Host": host})
+        named = {} if host is None else {"Host": host}
+        connection.request(method, path, headers={"Accept": accept, **named})
         got = connection.getresponse()
         return Answer(got.status, got.headers.get("content-type", ""), got.read().decode())
     finally:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from server.live.port import PATHS as PORT_PATHS
 from server.live.port import answer, bind
 from server.live.state import State
 from server.log import Log
@@ -161,9 +162,38 @@ def test_only_who_means_this_machine_is_answered(
     assert ask(any_port, path, host=host).status == status
 
 
-def test_nothing_else_is_answered(any_port: int) -> None:
-    assert ask(any_port, "/").status == ask(any_port, "/docs").status == 404
-    assert ask(any_port, "/ready", "POST").status == 405
+PATHS = ["/health", "/ready", "/report", "/metrics"]
+
+
+@pytest.mark.parametrize("path", ["/", "/docs", "/healthz", "/health/live", "/Ready", "/%2e%2e/x"])
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+def test_elsewhere_the_paths_that_are_answered_are_told(
+    any_port: int, path: str, method: str
+) -> None:
+    found = ask(any_port, path, method)
+    assert (found.status, found.kind) == (404, "text/plain; charset=utf-8")
+    told = f"not found; this port answers {' '.join(PATHS)}\n"
+    assert found.text == ("" if method == "HEAD" else told)
+    asked = ask(any_port, path, method, accept="application/json")
+    assert (asked.status, asked.kind) == (404, "application/json")
+    if method != "HEAD":
+        assert asked.json == {"error": "not found", "paths": PATHS}
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_what_would_change_something_is_not_answered(any_port: int, path: str) -> None:
+    assert ask(any_port, path, "HEAD").text == ""
+    refused = ask(any_port, path, "POST")
+    assert (refused.status, refused.text) == (
+        405,
+        f"method not allowed; this port answers GET and HEAD of {' '.join(PATHS)}\n",
+    )
+    asked = ask(any_port, path, "DELETE", accept="application/json").json
+    assert asked == {"error": "method not allowed", "paths": PATHS}
+
+
+def test_the_line_of_the_boot_names_the_same_paths() -> None:
+    assert list(PORT_PATHS) == PATHS
 
 
 def test_it_listens_on_the_loopback_address_only(any_port: int) -> None:

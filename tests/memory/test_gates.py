@@ -80,7 +80,7 @@ def test_sd502_one_byte_below_the_smallest_pool() -> None:
     assert found.message == (
         "40960 tokens need 2561 KV blocks (6042157056 bytes), 2560 fit (6042157055 bytes)"
     )
-    assert found.fix == f"--max-model-len 40944; {LOWER_BOUND}"
+    assert found.fix == f"--max-model-len 40944 (the most that fits); {LOWER_BOUND}"
     values = {where.role: where.value for where in found.locations}
     assert (values["need"], values["have"], values["missing"]) == (NEED_BYTES, NEED_BYTES - 1, 1)
     assert values["longest"] == 40_944
@@ -122,8 +122,8 @@ def test_sd503_another_process_holds_12_of_80_gib() -> None:
     assert found.exit_code is ExitCode.TEMPFAIL
     assert found.message == "the limit is 72.00 GiB, free is 68.00 GiB"
     assert found.fix == (
-        "wait until other processes release 4.00 GiB, or --gpu-memory-utilization 0.85; "
-        + LOWER_BOUND
+        "wait until other processes release 4.00 GiB, or --gpu-memory-utilization 0.85 (the most "
+        f"that is free); {LOWER_BOUND}"
     )
     assert any(where.source == "host pid 4711, in bytes" for where in found.locations)
 
@@ -140,12 +140,12 @@ def test_a_change_that_others_keep_from_fitting_is_told_as_that() -> None:
     options = make_options(gpu_memory_utilization=Fraction("0.25"))
     facts = make_facts(free_bytes=20 * GIB)  # the limit, of which the weights take 15.26 GiB
     found = only(gate_a(facts, make_need(), options).outcome)
-    assert found.fix == f"--max-model-len 33456; {LOWER_BOUND}"
+    assert found.fix == f"--max-model-len 33456 (the most that fits); {LOWER_BOUND}"
     found = only(gate_a(replace(facts, free_bytes=20 * GIB - 1), make_need(), options).outcome)
     assert found.rule == "SD502"
     assert found.fix == (
-        "once other processes have released memory: --max-model-len 33456 or "
-        f"--gpu-memory-utilization 0.27; {LOWER_BOUND}"
+        "once other processes have released memory: --max-model-len 33456 (the most that fits) "
+        f"or --gpu-memory-utilization 0.27 (the least that is enough); {LOWER_BOUND}"
     )
 
 
@@ -238,11 +238,60 @@ def test_of_several_ranks_the_busy_one_is_told() -> None:
     assert ranks[1].ceiling_bytes == 5 * GIB + TARGET_BYTES
 
 
+@pytest.mark.parametrize("free_gib", [60, 1])
+def test_of_several_devices_the_one_that_limits_is_shown(free_gib: int) -> None:
+    need, options, shape = make_need(), make_options(), shape_of(64)
+    large = make_facts(tenants=(Tenant(1, 1),))
+    total = 19 * GIB if free_gib == 60 else 80 * GIB
+    small = make_facts(index=1, name="SMALL", total_bytes=total, tenants=(Tenant(4711, GIB),))
+    figures = [Measured(GIB, 2 * GIB, free * GIB) for free in (60, free_gib)]
+    ranks = tuple(
+        measured_rank(facts, need, options, each)
+        for facts, each in zip((large, small), figures, strict=True)
+    )
+    all_of_them = replace(figures[0], ranks=ranks, devices=(large, small))
+    refused = gate_b(large, need, options, shape, all_of_them)
+    assert errors(refused.outcome) == ["SD502" if free_gib == 60 else "SD503"]
+    found = {place.role: place for place in only(refused.outcome).locations}
+    assert found["device"].value == total
+    assert found["device"].source == "rank 1: cuda:1 SMALL, total"
+    assert refused.memory is not None
+    assert (refused.memory.device, refused.memory.total_bytes) == ("cuda:1 SMALL", total)
+    assert sum(billed(refused).values()) >= refused.memory.limit_bytes == total * 9 // 10
+    if free_gib == 1:
+        assert found["tenant"].source == "host pid 4711, in bytes"
+
+
+def test_where_the_pool_fits_each_rank_keeps_its_own_device() -> None:
+    need, options = make_need(), make_options()
+    small = make_facts(index=1, name="SMALL", total_bytes=40 * GIB)
+    figures = Measured(GIB, 2 * GIB, 24 * GIB)
+    ranks = tuple(measured_rank(f, need, options, figures) for f in (make_facts(), small))
+    both = replace(figures, ranks=ranks, devices=(make_facts(), small))
+    decided = gate_b(make_facts(), need, options, shape_of(64), both)
+    assert decided.plan is not None
+    assert decided.plan.limiting_rank == 1
+    assert decided.memory is not None
+    assert decided.memory.device == make_facts().label
+
+
 def test_gate_b_refuses_a_pool_that_the_limit_does_not_allow() -> None:
     refused = gate_b_at(60 * GIB, gpu_memory_utilization=Fraction("0.30"))
     found = only(refused.outcome)
     assert found.rule == "SD502"
-    assert found.fix == "--max-model-len 40736 or --gpu-memory-utilization 0.31"
+    assert found.fix == (
+        "--max-model-len 40736 (the most that fits) or --gpu-memory-utilization 0.31 (the least "
+        "that is enough)"
+    )
+
+
+def test_of_two_sizes_for_the_pool_it_is_told_which_is_which() -> None:
+    total = TARGET_BYTES + 2 * NEED_BYTES
+    found = only(gate_a_at(total, kv_cache_memory_bytes=3 * NEED_BYTES).outcome)
+    assert found.fix == (
+        f"--kv-cache-memory-bytes {2 * NEED_BYTES} (the most that fits) or --kv-cache-memory-bytes "
+        f"{NEED_BYTES} (the least that serves 40960 tokens); {LOWER_BOUND}"
+    )
 
 
 @pytest.mark.parametrize(("length", "expected"), [(5_696, []), (5_680, ["SD511"])])

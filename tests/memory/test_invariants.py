@@ -25,7 +25,7 @@ from server.memory.shape import RunShape
 from server.memory.source import MemorySource
 from server.model.kv import KvPool, KvPoolError, PoolShape
 from server.model.speculate import Speculator
-from server.options import Options
+from server.options import Options, fraction_text
 from server.render.ledger import render_memory
 from server.render.style import Style
 from tests.memory.fake_machine import MIB, FakeMachine, fake_gpu, fake_nvml
@@ -95,6 +95,24 @@ def test_i13_each_change_that_is_printed_is_accepted_when_it_is_typed(
             changed = with_flag(options, flag, value)
             assert changed != options
             assert errors(gate_a(facts, need, changed).outcome) == []
+
+
+@given(questions())
+def test_i13_what_is_called_the_most_or_the_least_is_that(
+    question: tuple[DeviceFacts, Need, Options],
+) -> None:
+    facts, need, options = question
+    for refusal in gate_a(facts, need, options).outcome.findings:
+        if refusal.fix.startswith("once other processes have released memory: --"):
+            facts = replace(facts, free_bytes=facts.total_bytes)
+        for flag, value, which in re.findall(FLAG.pattern + r" \(the (most|least)", refusal.fix):
+            step = Fraction(1, 100) if flag == "--gpu-memory-utilization" else Fraction(1)
+            if (flag, which) == ("--kv-cache-memory-bytes", "most"):
+                step = Fraction(need.layout.block_bytes)
+            beyond = Fraction(value) + (step if which == "most" else -step)
+            if beyond > 0 and (step >= 1 or beyond <= 1):
+                changed = with_flag(options, flag, fraction_text(beyond))
+                assert errors(gate_a(facts, need, changed).outcome) != []
 
 
 @given(questions())

@@ -1,7 +1,10 @@
 """NVML: every failure is an answer."""
 
+import subprocess
 import sys
 from pathlib import Path
+from threading import Event
+from threading import enumerate as enumerate_threads
 
 import pytest
 
@@ -103,3 +106,39 @@ def test_names_in_bytes_are_decoded() -> None:
     found = read_nvml(fake_nvml([fake_gpu(A, name=b"Tesla")])).devices
     assert found is not None
     assert found[0].name == "Tesla"
+
+
+_FORKED = """
+import os
+from threading import Event
+from types import SimpleNamespace
+from server.memory.nvml import read_nvml
+
+hanging = SimpleNamespace(nvmlInit=Event().wait)
+print(read_nvml(hanging, 0.1).reason, flush=True)
+if os.fork() == 0:
+    print(read_nvml(hanging, 0.5).reason, flush=True)
+    os._exit(0)
+os.wait()
+os._exit(0)
+"""
+
+
+def test_a_forked_rank_does_not_ask_what_its_launcher_was_not_answered() -> None:
+    command = [sys.executable, "-W", "ignore", "-c", _FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.splitlines() == [
+        "no answer in 0.1 s",
+        "an earlier question is not answered yet",
+    ]
+
+
+def test_what_is_answered_late_can_be_asked_again() -> None:
+    late, module = Event(), fake_nvml([fake_gpu(A)])
+    module.nvmlInit = late.wait
+    assert read_nvml(module, 0.1).reason == "no answer in 0.1 s"
+    late.set()
+    for thread in enumerate_threads():
+        if thread.name == "NVML":
+            thread.join()
+    assert read_nvml(module).devices is not None

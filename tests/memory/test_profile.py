@@ -13,6 +13,7 @@ from server.findings import ExitCode
 from server.memory.facts import Machine, host_facts
 from server.memory.host_source import HostSource
 from server.memory.kv_layout import KvLayout, kv_layout
+from server.memory.largest import row_bytes
 from server.memory.oom import out_of_memory
 from server.memory.profile import Models, Workload, measure_phases, profile, step_shape
 from server.memory.shape import RunShape
@@ -20,6 +21,7 @@ from server.model.dflash import BlockDrafter
 from server.model.kv import KvPool
 from server.model.qwen3 import Qwen3Target
 from server.model.steps import StepShape
+from server.weights.parts import WHOLE
 from tests.memory.fake_machine import MIB
 from tests.memory.make import FixedSource, errors, make_facts, only, rules
 from tests.model.tiny import make_draft, make_drafter, make_target, make_target_config
@@ -243,8 +245,10 @@ def test_the_pool_is_not_part_of_the_peak() -> None:
 @pytest.mark.parametrize("field", ["prefill_tokens", "num_seqs"])
 def test_sd504_a_step_whose_input_has_no_room_is_not_even_begun(field: str) -> None:
     models, layout = make_models()
-    row_bytes = 8 + 24 * 4
-    rows = 100 * MIB // row_bytes
+    draft = make_draft()
+    row = row_bytes(make_target_config(), draft, 4, WHOLE)
+    each_bytes = row.prefill if field == "prefill_tokens" else row.verify
+    rows = 100 * MIB // each_bytes
     ran: list[StepShape] = []
     for more in (0, 1):
         shape = replace(SHAPE, verify_tokens=1, **{field: rows + more})
@@ -254,6 +258,5 @@ def test_sd504_a_step_whose_input_has_no_room_is_not_even_begun(field: str) -> N
         assert errors(outcome) == ["SD504"] * more
         assert len(ran) == 4  # two phases, twice; nothing more for what has no room
     told = only(outcome).message
-    assert (
-        told == f"a step of {rows + 1} rows takes at least 104857688 bytes, free is 104857600 bytes"
-    )
+    assert f"step of {rows + 1} rows takes at least {each_bytes * (rows + 1)} bytes, " in told
+    assert told.endswith("there is room for 104857600 bytes")

@@ -6,13 +6,13 @@ from tests.rules.example import Example
 from tests.rules.make_boot import Boot
 from tests.rules.make_case import make_example
 from tests.rules.make_checkpoint import NORM, filled
-from tests.rules.make_memory import Fit, Ledger, Pool, Sized, Step
+from tests.rules.make_memory import Fit, Ledger, Pool, Sized, Step, row_of_step
 
 _WEIGHTS = make_need().weights.target_bytes
 _ALL = "--gpu-memory-utilization 1 --memory-margin-bytes 0"
 _LENGTH = 40960
 _SMALLEST = _WEIGHTS + ALONE.need_blocks(_LENGTH) * ALONE.block_bytes
-_ROWS, _ROW_BYTES = 100, 8 + 24 * 4
+_ROWS, _ROW_BYTES = 100, row_of_step()
 _WHOLE = "--device cpu --exit-after-boot --max-num-batched-tokens 16 --max-num-seqs 1"
 
 EXAMPLES: tuple[Example, ...] = (

@@ -17,6 +17,7 @@ from server.memory.bill import Rank
 from server.memory.facts import host_facts
 from server.memory.gates import Measured, gate_a, gate_b
 from server.memory.host_source import HostSource
+from server.memory.largest import row_bytes
 from server.memory.need import WeightBytes, need_of
 from server.memory.planner import Plan, PlanRequest, plan
 from server.memory.profile import Workload, profile
@@ -24,6 +25,7 @@ from server.memory.reconcile import reconcile, storage_bytes
 from server.memory.shape import RunShape, resolve_shape
 from server.model.steps import StepShape
 from server.options import Options
+from server.weights.parts import WHOLE
 from tests.memory.fake_machine import MIB, FakeMachine
 from tests.memory.make import ALONE, GIB, FixedSource, make_facts, make_need
 from tests.memory.test_profile import allocating, make_models
@@ -73,6 +75,11 @@ class Sized(NamedTuple):
         return gate_b(facts, make_need(), options, shape, Measured(GIB, 2 * GIB, free)).outcome
 
 
+def row_of_step() -> int:
+    """Bytes that a prefill row of the small pair takes at least."""
+    return row_bytes(make_target_config(), make_draft(), 4, WHOLE).prefill
+
+
 class Step(NamedTuple):
     """A small real pair whose largest step is run, while others take memory of the device."""
 
@@ -85,7 +92,8 @@ class Step(NamedTuple):
         others = f"others take {self.taken} of them while the step is measured"
         return _told(
             f"a small pair with `{self.flags}`",
-            "a row of its step is a token id of 8 bytes and an embedding of 24 floats of 4 bytes",
+            f"a row of its prefill step takes at least {row_of_step()} bytes: 8 for a token, and "
+            "floats of 4 bytes for the hidden state, each captured layer and the inside of an MLP",
             f"the device has {self.free} bytes free" + (f", {others}" if self.taken else ""),
         )
 
