@@ -21,6 +21,7 @@ from server.config.families.common import (
     given_layout,
     given_names,
     judge_draft,
+    other_architecture,
     pick_draft,
     read_draft_record,
 )
@@ -35,6 +36,11 @@ from server.config.values import same, shorten
 from server.findings import Finding
 
 _SERVED = "Qwen3DSparkModel"
+_ADD_ANCHORS = (
+    "add num_anchors from the training configuration if its drafts begin at the anchor; a draft "
+    "without it is served in the nested schema only"
+)
+_ONE_LAYOUT = "set sample_from_anchor to true if the draft was trained so, as num_anchors says"
 _EMBEDDING = -1  # target_layer_ids may name the embedding's output in this schema
 
 
@@ -83,7 +89,8 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
     anchors = file.top("num_anchors")
     if not anchors.present:
         message = "draft num_anchors is missing, so the anchor layout is not shown"
-        yield finding("SD304", message, file.at(anchors), file.at(file.top("architectures")))
+        where = file.at(anchors), file.at(file.top("architectures"))
+        yield finding("SD304", message, *where, fix=_ADD_ANCHORS)
     elif not isinstance(anchors.value, int) or isinstance(anchors.value, bool):
         yield fault("SD107", file, anchors, "an integer is needed")
     elif anchors.value <= 0:
@@ -91,16 +98,12 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
     first = file.top("sample_from_anchor")
     if first.value is not None and first.value is not True:
         message = f"draft sample_from_anchor is {shorten(first.value)} beside num_anchors"
-        yield finding("SD304", message, file.at(first), file.at(anchors))
+        yield finding("SD304", message, file.at(first), file.at(anchors), fix=_ONE_LAYOUT)
 
 
 def _architecture(subject: Subject) -> Iterator[Finding]:
     # Others (Gemma4DSparkModel, Qwen3OmniDSparkModel) differ in their decoder layers.
-    file = subject.file
-    if file.architecture != _SERVED:
-        names = file.top("architectures")
-        message = f"draft architectures is {shorten(names.value)}, {_SERVED} is served"
-        yield finding("SD303", message, file.at(names))
+    return other_architecture(subject.file, (_SERVED,))
 
 
 def _confidence(subject: Subject) -> Iterator[Finding]:
