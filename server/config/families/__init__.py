@@ -28,6 +28,7 @@ _MODULES = (
     "jetspec",
     "dspark_flat",
     "dspark_angelspec",
+    "dspark_in_target",
     "dflash_flat",
     "dflash_angelspec",
     "dflash_muse",

@@ -10,6 +10,8 @@ from server.config.families.model import DraftFile
 
 MODULES = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 _MODULE_NAMES = ("mtp.", "model.mtp.", "model.mtp_layers.", "mtp_layers.")
+# Where a complete model has its decoder, by itself or beside a vision tower.
+_DECODERS = ("model.", "model.language_model.", "language_model.model.")
 _DIGITS = 6  # no model has more layers
 _FUSION = ("enorm.", "hnorm.", "eh_proj.")
 
@@ -27,9 +29,12 @@ def is_eagle(names: Collection[str]) -> bool:
 
 def is_complete(names: Collection[str]) -> bool:
     """A causal model from its embedding on, without the fusion that a drafter has."""
-    layer = any(name.startswith("model.layers.0.") for name in names)
-    embedding = "model.embed_tokens.weight" in names
-    return layer and embedding and not {"fc.weight", "model.fc.weight"}.intersection(names)
+    fused = not {"fc.weight", "model.fc.weight"}.isdisjoint(names)
+    return not fused and any(
+        f"{decoder}embed_tokens.weight" in names
+        and any(name.startswith(f"{decoder}layers.0.") for name in names)
+        for decoder in _DECODERS
+    )
 
 
 def has_module(file: DraftFile, names: Collection[str]) -> bool:

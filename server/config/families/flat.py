@@ -41,13 +41,18 @@ _ADD_ANCHORS = (
     "without it is served in the nested schema only"
 )
 _ONE_LAYOUT = "set sample_from_anchor to true if the draft was trained so, as num_anchors says"
+_ANGELSPEC = ("dspark", "dflash")  # model types of another flat schema
 _EMBEDDING = -1  # target_layer_ids may name the embedding's output in this schema
 
 
 def claim_flat(file: DraftFile) -> Claim:
-    """An architecture *DSparkModel, no dflash_config, and no key of another family."""
+    """An architecture *DSparkModel or a Markov head, no dflash_config, no other family's key.
+
+    Under another architecture (public files say DSparkDraftModel) the file is told so by SD303.
+    """
     names, config = file.top("architectures"), file.top("dflash_config")
-    if not (file.architecture or "").endswith("DSparkModel"):
+    markov = has_markov_head(file) and file.top("model_type").value not in _ANGELSPEC
+    if not markov and not (file.architecture or "").endswith("DSparkModel"):
         return Claim(reason=f"architectures is {shorten(names.value)}, *DSparkModel is needed")
     if config.value is not None:
         return Claim(reason=f"dflash_config is {shorten(config.value)}, none is needed")
