@@ -15,6 +15,7 @@ _MODULES = (
     "dspine",
     "dspine_specforge",
     "speculators",
+    "dflash_open_spec",
     "lilicorr",
     "dflash2",
     "domino",

@@ -86,6 +86,10 @@ IN_TARGET: Raw = {
     "dspark_target_layer_ids": [40, 41, 42],
     "dspark_markov_rank": 256,
 }
+OPEN_SPEC: Raw = {
+    "open_spec_config_version": "0.0.0",
+    "speculative_config": {"method": "dflash"},
+}
 MEDUSA: Raw = {"base_model_name_or_path": "x", "medusa_num_heads": 5, "medusa_num_layers": 1}
 MTP: Raw = {"architectures": ["MTPDraftModel"], "model_type": "mtp", "target_hidden_size": 4096}
 SPECULATORS: Raw = {
@@ -137,6 +141,8 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
      "dflash (nested)"),
     (NESTED | {"architectures": ["JetSpecDraftModel"]}, "jetspec", "nested",
      {"architectures": ["DFlashDraftModel"]}, "dflash (nested)"),
+    (NESTED | OPEN_SPEC, "dflash", "open-spec", {"open_spec_config_version": None},
+     "dflash (nested)"),
     (IN_TARGET, "dspark", "in-target", dict.fromkeys(IN_TARGET_KEYS), UNKNOWN),
     (NESTED | {"dflash_config": {"causal_head": True}}, "jetspec", "nested",
      {"dflash_config/causal_head": False}, "dflash (nested)"),
