@@ -19,9 +19,9 @@ _FUSION = ("enorm.", "hnorm.", "eh_proj.")
 def is_eagle(names: Collection[str]) -> bool:
     """fc.weight stands beside no layer and no embedding of a causal model, nor EAGLE-3's norm.
 
-    Some exports put `model.` before every name.
+    Some exports put `model.` before every name but that of the head.
     """
-    if all(name.startswith("model.") for name in names):
+    if all(name.startswith(("model.", "lm_head.")) for name in names):
         names = {name.removeprefix("model.") for name in names}
     others = ("model.layers.", "model.embed_tokens", "midlayer.", "layers.0.hidden_norm")
     return "fc.weight" in names and not any(name.startswith(others) for name in names)
