@@ -24,3 +24,8 @@ def test_fix_is_about_the_key_that_is_told(base: Raw, rule: str, changes: Raw, w
 def test_missing_architecture_of_dspine_is_called_missing() -> None:
     told = finding_of(judge(DSPINE, {"architectures": GONE}), "SD303")
     assert "architectures is missing" in told.message
+
+
+def test_a_key_that_is_refused_is_no_suggestion() -> None:
+    told = finding_of(judge(NESTED, {"dflash_config/max_anchors": 512}), "SD109")
+    assert "num_anchors" not in told.fix
