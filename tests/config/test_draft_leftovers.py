@@ -48,3 +48,23 @@ def test_a_mask_that_is_a_special_token_is_told_once(key: str) -> None:
     other = "bos_token_id" if key == "eos_token_id" else "eos_token_id"
     pair = with_target(draft, **{other: (151669,)})
     assert [found.rule for found in pair.findings] == ["SD214"]
+
+
+@pytest.mark.parametrize(
+    ("base", "changes", "rules"),
+    [
+        (FLAT, {"markov_rank": None, "enable_confidence_head": None}, []),
+        (FLAT, {"confidence_head_with_markov": None, "markov_head_type": None}, []),
+        (FLAT, {"markov_rank": None, "markov_head_type": "vanilla"}, ["SD105"]),
+        (DSPARK, {"enable_confidence_head": False, "confidence_head_with_markov": None}, []),
+        (DSPARK, {"confidence_head_with_markov": None}, ["SD105"]),
+        (NESTED, {"mask_token_id": None, "target_layer_ids": None}, []),
+        (NESTED, {"dflash_config/block_size": None, "dflash_config/num_target_layers": None}, []),
+        (NESTED, {"block_size": None, "dflash_config/block_size": None}, ["SD107"]),
+        (NESTED, {"block_size": None}, ["SD107"]),
+    ],
+)
+def test_a_null_stands_for_a_default_and_beside_a_value_for_nothing(
+    base: Raw, changes: Raw, rules: list[str]
+) -> None:
+    assert rules_of(judge(base, changes)) == rules

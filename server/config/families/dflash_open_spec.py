@@ -13,12 +13,11 @@ from pydantic import Field
 
 from server.config.backbone import pick_backbone
 from server.config.families.common import given_layout
-from server.config.families.eagle_fields import said
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import equals
 from server.config.families.speculators_forms import FORMS
-from server.config.fields import Picked, given, pick
+from server.config.fields import Picked, given, pick, said
 from server.config.records import AnchorLayout, BlockDraft, Count
 
 _VERSION, _CONFIG = "open_spec_config_version", "speculative_config"

@@ -6,12 +6,11 @@ deepseek-ai/DeepSeek-V4-Flash config.json, vllm-project/vllm vllm/config/specula
 """
 
 from server.config.families.anchors import shown_layout
-from server.config.families.eagle_fields import said
 from server.config.families.form import Form, unserved
 from server.config.families.markov import DSparkDraft
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import claim_any, has_nested, stated
-from server.config.fields import Picked
+from server.config.fields import Picked, said
 from server.config.records import AnchorLayout
 
 _KEYS = {

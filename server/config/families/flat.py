@@ -28,7 +28,7 @@ from server.config.families.common import (
 from server.config.families.keys import ignored_top
 from server.config.families.marks import MARKS, foreign_key
 from server.config.families.model import Claim, DraftFile, fault
-from server.config.fields import Picked
+from server.config.fields import Picked, said
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
 from server.config.tensors import ExpectedTensor, Tensors
@@ -73,7 +73,7 @@ def read_flat(
 ) -> Reading[BlockDraft]:
     """Read every field and judge the file by itself; `extra` are the family's own fields."""
     picked = pick_draft(file) | given_names(family, "flat") | extra
-    picked |= {name: file.top(name) for name in CONFIDENCE_FIELDS}
+    picked |= {name: said(file.top(name)) for name in CONFIDENCE_FIELDS}
     picked["layout"] = given_layout(AnchorLayout.FIRST, *_layout_faults(file))
     subject = Subject(file, read_draft_record(file, picked), lowest_layer_id=_EMBEDDING)
     return judge_draft(subject, *_CHECKS, *checks)
@@ -114,8 +114,8 @@ def _architecture(subject: Subject) -> Iterator[Finding]:
 def _confidence(subject: Subject) -> Iterator[Finding]:
     file = subject.file
     width = file.top("confidence_head_with_markov")
-    if file.raw.get("enable_confidence_head") is True and not width.present:
-        message = "draft confidence_head_with_markov is missing, enable_confidence_head is true"
+    if file.raw.get("enable_confidence_head") is True and width.value is None:
+        message = f"draft {width.name} is {width.shown}, enable_confidence_head is true"
         enabled = file.top("enable_confidence_head")
         yield finding("SD105", message, file.at(width), file.at(enabled))
 

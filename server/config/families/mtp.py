@@ -6,12 +6,12 @@ angelspec/config/mtp_hy3_draft_config.json and angelspec/models/draft/mtp.py.
 
 from server.config.backbone import pick_dtype
 from server.config.families.by_header import MODULES, has_module, is_complete
-from server.config.families.eagle_fields import pick_sizes, said
+from server.config.families.eagle_fields import pick_sizes
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.mtp_tensors import MTP_NEEDS, MtpDraft, mtp_tensors
 from server.config.families.named import as_block_drafter, by_architecture, stated
-from server.config.fields import Picked, given, pick
+from server.config.fields import Picked, given, pick, said
 from server.config.tensors import Tensors
 
 _MODELS = ("ForCausalLM", "ForConditionalGeneration")

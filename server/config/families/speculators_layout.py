@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from server.config.checks import Check
 from server.config.families.common import Subject, given_layout
-from server.config.families.eagle_fields import said
 from server.config.families.model import DraftFile, fault
-from server.config.fields import Picked, pick
+from server.config.fields import Picked, pick, said
 from server.config.records import AnchorLayout
 from server.config.rules import finding
 from server.config.values import kind, pointer, shorten
