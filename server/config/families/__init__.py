@@ -38,6 +38,7 @@ _MODULES = (
     "p_eagle",
     "eagle3",
     "medusa",
+    "other_heads",
     "mtp",
     "eagle",
     "draft_model",
