@@ -11,12 +11,13 @@ from server.admission import Admission
 from server.config.geometry import DTYPE_BYTES
 from server.config.records import BlockDraft, TargetConfig
 from server.config.rules import finding
+from server.conversions import computed_dtype
 from server.findings import Finding, Location, Outcome, outcome_of
 from server.log import Log
 from server.memory.bill import limit_bytes
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
 from server.memory.gates import gate_a
-from server.memory.kv_dtype import judge_converted, judge_stored, kv_settings, stored_layout
+from server.memory.kv_dtype import judge_converted, kv_settings, stored_layout
 from server.memory.largest import row_bytes, too_large, too_many
 from server.memory.need import Need, WeightBytes, need_of
 from server.memory.nvml import read_nvml
@@ -60,7 +61,7 @@ def on_device(
     facts: DeviceFacts, admission: Admission, options: Options, log: Log, seat: Seat = ALONE
 ) -> Placed:
     """What the rank at `seat` needs of this device, and the settings that are in force there."""
-    dtype = admission.target_plan.dtype if options.dtype == "auto" else options.dtype
+    dtype = computed_dtype(admission, options)
     target, draft, plans = _parts(admission, Share(seat.rank, seat.world))
     weights = WeightBytes(*(resident_bytes(plan, dtype) for plan in plans))
     need = need_of(target, draft, weights, dtype, options.kv_block_size)
@@ -70,7 +71,6 @@ def on_device(
     log.report.settings["dtype"] = SettingFacts(dtype, source)
     placed = Placed(admission, _within(options, facts, log), facts, need, dtype, plans, seat)
     log.require(_mappable(placed))
-    log.require(_conflicts(judge_stored(options, dtype)))
     return placed
 
 
@@ -145,20 +145,12 @@ def _within(options: Options, facts: DeviceFacts, log: Log) -> Options:
 
 
 def _mappable(placed: Placed) -> Outcome:
-    """SD705: --weights mapped, and weights that a mapping cannot give."""
-    if placed.options.weights != MAPPED:
+    """SD705: --weights mapped, and a device that cannot use a file in place."""
+    if placed.options.weights != MAPPED or placed.facts.kind is not DeviceKind.CUDA:
         return Outcome()
-    faults = [
-        f"the {plan.role}'s {plan.dtype} is to be converted to {placed.dtype}"
-        for plan in placed.plans
-        if plan.dtype != placed.dtype
-    ]
-    if placed.facts.kind is DeviceKind.CUDA:
-        faults = [f"the device is {placed.facts.label}"]
     where = Location("setting", flag="--weights", value=MAPPED)
-    return _conflicts(
-        finding("SD705", f"--weights is mapped, and {fault}", where) for fault in faults
-    )
+    message = f"--weights is mapped, and the device is {placed.facts.label}"
+    return _conflicts([finding("SD705", message, where)])
 
 
 def _conflicts(told: Iterable[Finding]) -> Outcome:

@@ -50,6 +50,7 @@ def boot(
     admitted = admission.admit(headers, log)
     if log.report.refused:
         raise Refused
+    _judge_settings(admitted, options, log)
     if options.check:
         if council is not None:
             council.meet()
@@ -69,6 +70,13 @@ def boot(
     with log.phase("device"):
         placed = placing.place(admitted, options, log, seat)
     return _import_torch(placed, log) if seat.launches else prove(placed, log, life, council)
+
+
+def _judge_settings(admitted: "Admission | None", options: Options, log: Log) -> None:
+    from server.conversions import judge_conversions
+
+    if admitted is not None:
+        log.require(judge_conversions(admitted, options))
 
 
 def _plan(admitted: "Admission", options: Options, log: Log) -> None:

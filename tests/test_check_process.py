@@ -52,3 +52,24 @@ def test_print_config_reads_nothing_and_warns_of_misspelt_variables(tmp_path: Pa
     assert done.stderr.startswith("warning[SD604]")
     assert not [name for name in done.opened if name.startswith(str(target))]
     assert not (tmp_path / "samples").exists()
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--weights", "mapped", "--dtype", "float32"), "bfloat16 is to be converted to float32"),
+        (("--kv-cache-dtype", "float32"), "the dtype is bfloat16, which is narrower"),
+        (("--draft-kv-cache-dtype", "float32"), "the dtype is bfloat16, which is narrower"),
+    ],
+)
+@pytest.mark.parametrize("mode", ["--check", "--plan"])
+def test_what_the_files_contradict_is_told_without_a_device(
+    tmp_path: Path, mode: str, flags: tuple[str, str], words: str
+) -> None:
+    pair = ("--target", "sample:qwen3", "--draft", "sample:dflash")
+    done = witness(mode, *pair, *flags, cache=tmp_path)
+    assert done.code == 2, done.stderr
+    assert {line[:12] for line in done.error_lines} == {"error[SD705]"}
+    assert words in " ".join(done.stderr.split())
+    if mode == "--check":
+        assert not {"torch", "numpy", "pynvml"} & set(done.modules)

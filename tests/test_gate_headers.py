@@ -58,6 +58,7 @@ def read(draft: Path) -> tuple[gate.Servable, Log]:
         (["fc.weight", "layers.0.self_attn.q_proj.weight"], "eagle"),
         (["model.embed_tokens.weight", "model.layers.0.mlp.up_proj.weight"], "draft-model"),
         (["model.fc.weight", "model.layers.0.self_attn.q_proj.weight"], "eagle"),
+        (["model.fc.weight", "model.layers.0.x.weight", "lm_head.weight"], "eagle"),
         (["fc.weight", "midlayer.hidden_norm.weight"], "unknown"),
         (["something.else"], "unknown"),
         (None, "unknown"),

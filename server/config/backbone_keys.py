@@ -72,5 +72,16 @@ INERT_KEYS = frozenset(
         *("tokenizer_class", "pretraining_tp", "return_dict", "output_attentions"),
         *("output_hidden_states", "torchscript", "id2label", "label2id", "problem_type"),
         *("chunk_size_feed_forward", "generation_config"),
+        # Whole dumps of older releases, with the defaults of generation among them.
+        *("is_decoder", "is_encoder_decoder", "add_cross_attention", "tie_encoder_decoder"),
+        *("cross_attention_hidden_size", "decoder_start_token_id", "pruned_heads", "prefix"),
+        *("finetuning_task", "task_specific_params", "use_bfloat16", "tf_legacy_loss"),
+        *("max_length", "min_length", "do_sample", "early_stopping", "num_beams"),
+        *("num_beam_groups", "diversity_penalty", "temperature", "top_k", "top_p", "typical_p"),
+        *("repetition_penalty", "length_penalty", "no_repeat_ngram_size", "bad_words_ids"),
+        *("encoder_no_repeat_ngram_size", "num_return_sequences", "output_scores"),
+        *("return_dict_in_generate", "forced_bos_token_id", "forced_eos_token_id"),
+        *("remove_invalid_values", "exponential_decay_length_penalty", "suppress_tokens"),
+        *("begin_suppress_tokens", "unsloth_fixed", "unsloth_version"),
     )
 )

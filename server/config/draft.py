@@ -12,7 +12,7 @@ from server.config.checks import Reading
 from server.config.families import known_families
 from server.config.families.dspine_places import misplaced
 from server.config.families.keys import weight
-from server.config.families.marks import ALL_MARKS, foreign_marks
+from server.config.families.marks import ALL_MARKS, EAGLE_MARKS, foreign_marks
 from server.config.families.model import UNKNOWN, DraftFile, Family
 from server.config.families.named import as_block_drafter, stated
 from server.config.fields import Picked
@@ -149,7 +149,7 @@ def _telling(file: DraftFile) -> tuple[Picked, ...]:
     """What says most of a file that no family claims."""
     model_type = file.top("model_type")
     stated = (model_type,) if model_type.present and model_type.value != "qwen3" else ()
-    marks = foreign_marks(file, ALL_MARKS)
+    marks = foreign_marks(file, (*ALL_MARKS, *EAGLE_MARKS))
     return (file.top("architectures"), *stated, *marks[:_TOLD])
 
 

@@ -79,16 +79,22 @@ def given(value: JsonValue) -> Picked:
     return Picked(value, "")
 
 
+def said(place: Picked) -> Picked:
+    """The place, where null counts as absent."""
+    return place if place.value is not None else place._replace(present=False)
+
+
 def pick_one(name: str, source: Source, *places: Picked) -> Picked:
-    """The first present place; SD110 when another present place says something else."""
+    """The first place with a value; SD110 when another place has another value.
+
+    A null beside a value states nothing.
+    """
     found = [place for place in places if place.present]
     if not found:
         return places[0]
-    first = found[0]
+    first, *others = [place for place in found if place.value is not None] or found[:1]
     clashes = tuple(
-        _clash(name, source, first, other)
-        for other in found[1:]
-        if not same(first.value, other.value)
+        _clash(name, source, first, other) for other in others if not same(first.value, other.value)
     )
     return Picked(first.value, first.pointer, findings=clashes)
 

@@ -131,11 +131,12 @@ def _last_layer(pair: Pair) -> Iterator[Finding]:
 
 
 def _mask_is_special(pair: Pair) -> Iterator[Finding]:
-    """SD214."""
-    mask = pair.draft.partial.mask_token_id
+    """SD214, unless SD118 has told it of the draft's own copy of the token."""
+    mask, told = pair.draft.partial.mask_token_id, pair.draft.outcome.findings
+    overlaps = {place.pointer for f in told if f.rule == "SD118" for place in f.locations}
     for name in ("eos_token_id", "bos_token_id"):
         tokens = getattr(pair.target.partial, name)
-        if mask in tokens:
+        if mask in tokens and f"/{name}" not in overlaps:
             message = f"draft mask_token_id is {mask}, target {name} is {shown_ids(tokens)}"
             yield finding("SD214", message, pair.at_draft("mask_token_id"), pair.at_target(name))
 

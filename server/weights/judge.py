@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from server.config.checks import Reading, located
-from server.config.records import Backbone
+from server.config.records import Backbone, BlockDraft
 from server.config.rules import finding
 from server.config.tensors import ExpectedTensor
 from server.config.values import pointer
@@ -26,6 +26,11 @@ from server.weights.spelling import spellings
 JUDGED_RULES = ("SD402", "SD403", "SD401", "SD404", "SD416")
 
 _SHAPES_SHOWN = 10
+_TABLES = frozenset(("embed_tokens.weight", "lm_head.weight"))
+_OWN_TABLES = (
+    "this schema borrows the target's tables: if they are the target's, export the draft without "
+    "them; else use a server that reads a draft's own"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +112,29 @@ def _missing(case: _Case) -> Iterator[Finding]:
 
 def _unexpected(case: _Case) -> Iterator[Finding]:
     extra = [name for name in case.tensors if name not in case.expected]
-    if extra:
-        message = f"{case.role} checkpoint holds {count(len(extra), 'tensor')}"
-        told = f"{message} that its config does not ask for: {name_list(extra)}"
-        families = _families_of(extra) if case.role == "draft" else []
-        fix = None
-        if layout := layout_of(extra):
-            told += f"; this looks like {layout}"
-            fix = QUANTISED_FIX
-        if families:
-            told += f"; a family that has such tensors is {' or '.join(families)}"
-            fix = f"this looks like a draft of {' or '.join(families)} under another name: use "
-            fix += "the config it was trained with"
-        yield finding("SD403", told, case.near(extra[0]), fix=fix)
+    if not extra:
+        return
+    message = f"{case.role} checkpoint holds {count(len(extra), 'tensor')}"
+    told, fix = f"{message} that its config does not ask for: {name_list(extra)}", None
+    if layout := layout_of(extra):
+        told, fix = f"{told}; this looks like {layout}", QUANTISED_FIX
+    draft = case.config.partial
+    if isinstance(draft, BlockDraft) and _TABLES.issuperset(extra):
+        fix = _OWN_TABLES
+    families = _families_of(extra, draft) if isinstance(draft, BlockDraft) else []
+    if families:
+        told += f"; a family that has such tensors is {' or '.join(families)}"
+        fix = f"this looks like a draft of {' or '.join(families)} under another name: use "
+        fix += "the config it was trained with"
+    yield finding("SD403", told, case.near(extra[0]), fix=fix)
 
 
-def _families_of(names: Sequence[str]) -> list[str]:
-    """The drafter families whose own tensors are among `names`."""
+def _families_of(names: Sequence[str], draft: BlockDraft) -> list[str]:
+    """The other drafter families whose own tensors are among `names`."""
     from server.config.families import known_families  # wanted only when something is wrong
 
-    marks = [(f.id, mark) for f in known_families() if f.tensors for mark in f.tensors.marks]
+    others = [f for f in known_families() if f.id != draft.family]
+    marks = [(f.id, mark) for f in others if f.tensors for mark in f.tensors.marks]
     return list(dict.fromkeys(f for f, mark in marks if any(mark in name for name in names)))
 
 

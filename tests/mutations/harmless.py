@@ -51,7 +51,7 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         "dspark",
         "enable_confidence_head",
-        "delete flip",
+        "delete null flip",
         "the confidence head is never loaded: it predicts acceptance, and changes no drafted token",
     ),
     Harmless(
@@ -177,13 +177,13 @@ HARMLESS: tuple[Harmless, ...] = (
     Harmless(
         "flat",
         "markov_rank",
-        "delete",
+        "delete null",
         "0 where it is not stated; a Markov head would stand in the header, and is refused there",
     ),
     Harmless(
         "flat",
         "enable_confidence_head",
-        "delete",
+        "delete null",
         "false where it is not stated; a head would stand in the header, and is refused there",
     ),
     Harmless(
@@ -200,10 +200,15 @@ HARMLESS: tuple[Harmless, ...] = (
     ),
     Harmless(
         "stated",
-        "attn_logit_softcapping quantization_config dflash_config.final_logit_softcapping "
-        "target_num_hidden_layers dflash_config.block_size",
+        "attn_logit_softcapping quantization_config dflash_config.final_logit_softcapping",
         "delete",
-        "null states nothing, and a size that is stated twice is stated once without it",
+        "null states nothing",
+    ),
+    Harmless(
+        "stated",
+        "target_num_hidden_layers dflash_config.block_size",
+        "delete null",
+        "a size that is stated twice is stated once without it",
     ),
     Harmless(
         "stated",

@@ -171,6 +171,7 @@ def test_flat_draft_borrows_embedding_and_head(tmp_path: Path) -> None:
 def test_nested_draft_with_an_embedding_is_something_else(tmp_path: Path) -> None:
     _, outcome = judge_draft(tmp_path, draft_tensors(schema_id="flat"))
     assert one(outcome, "SD403").endswith("embed_tokens.weight, lm_head.weight")
+    assert "if they are the target's, export the draft without them" in outcome.findings[0].fix
 
 
 def test_head_of_another_family_is_refused(tmp_path: Path) -> None:
@@ -193,6 +194,15 @@ def test_tensors_name_the_family_they_belong_to(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     _, outcome = judge_draft(tmp_path / "other", draft_tensors() | {"gru.weight": torch.zeros(2)})
     assert one(outcome, "SD403").endswith("gru.weight")
+
+
+def test_part_of_a_head_is_not_called_another_family(tmp_path: Path) -> None:
+    dspark = {**DSPARK, "markov_rank": 4}
+    gate = {"markov_head.gate_proj.weight": torch.zeros(2)}
+    _, outcome = judge_draft(tmp_path, draft_tensors(**dspark) | gate, **dspark)
+    told = next(f for f in outcome.findings if f.rule == "SD403")
+    assert told.message.endswith("markov_head.gate_proj.weight")
+    assert "another name" not in told.fix
 
 
 def test_a_table_of_ids_has_its_own_dtype(tmp_path: Path) -> None:
@@ -249,6 +259,18 @@ def test_model_prefix_on_every_draft_tensor(tmp_path: Path) -> None:
     plan, outcome = judge_draft(tmp_path, tensors)
     assert plan is None
     assert rules_of(outcome) == ["SD402", "SD403"]
+
+
+def test_heads_stand_beside_a_model_prefix(tmp_path: Path) -> None:
+    """A causal model has its head beside `model`, and so has an export of one."""
+    dspark = {**DSPARK, "markov_rank": 4}
+    heads = ("lm_head.", "markov_head.", "confidence_head.")
+    tensors = draft_tensors(**dspark)
+    written = {n if n.startswith(heads) else f"model.{n}": t for n, t in tensors.items()}
+    assert len(set(written) & set(tensors)) > 2
+    plan, outcome = judge_draft(tmp_path, written, **dspark)
+    assert rules_of(outcome) == ["SD416"]
+    assert plan is not None
 
 
 def test_a_target_keeps_its_prefix(tmp_path: Path) -> None:

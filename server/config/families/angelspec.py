@@ -14,7 +14,7 @@ from server.config.families.block import shipped_embedding
 from server.config.families.common import Subject, pick_draft
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import equals
-from server.config.fields import Picked, given
+from server.config.fields import Picked, given, pick_one
 from server.config.layers import qwen3_layers
 from server.config.records import BlockDraft
 from server.config.rules import finding
@@ -23,7 +23,7 @@ from server.config.values import same, shorten
 from server.findings import Finding
 
 REQUIRED = ("mask_token_id", "target_layer_ids")
-_FLAT = ("mask_token_id", "target_layer_ids", "block_size", "draft_vocab_size")
+_FACTS = ("mask_token_id", "target_layer_ids", "block_size")
 
 
 def claim_angelspec(file: DraftFile, architecture: str, model_type: str) -> Claim:
@@ -39,7 +39,9 @@ def claim_angelspec(file: DraftFile, architecture: str, model_type: str) -> Clai
 
 def pick_angelspec(file: DraftFile, *own: str) -> dict[str, Picked]:
     """The fields of a block draft, and a family's `own`. No layout."""
-    picked = pick_draft(file) | {name: file.top(name) for name in (*_FLAT, *own)}
+    picked = pick_draft(file) | {name: file.top(name) for name in ("draft_vocab_size", *own)}
+    for name in _FACTS:
+        picked[name] = pick_one(name, file.source, file.top(name), file.inner(name))
     picked["num_target_layers"] = file.top("target_num_hidden_layers")
     picked["head_dim"] = _head_dim(file)
     return picked

@@ -10,6 +10,8 @@ from server.config.families.model import DraftFile
 
 MODULES = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
 _MODULE_NAMES = ("mtp.", "model.mtp.", "model.mtp_layers.", "mtp_layers.")
+# Where a complete model has its decoder, by itself or beside a vision tower.
+_DECODERS = ("model.", "model.language_model.", "language_model.model.")
 _DIGITS = 6  # no model has more layers
 _FUSION = ("enorm.", "hnorm.", "eh_proj.")
 
@@ -17,9 +19,9 @@ _FUSION = ("enorm.", "hnorm.", "eh_proj.")
 def is_eagle(names: Collection[str]) -> bool:
     """fc.weight stands beside no layer and no embedding of a causal model, nor EAGLE-3's norm.
 
-    Some exports put `model.` before every name.
+    Some exports put `model.` before every name but that of the head.
     """
-    if all(name.startswith("model.") for name in names):
+    if all(name.startswith(("model.", "lm_head.")) for name in names):
         names = {name.removeprefix("model.") for name in names}
     others = ("model.layers.", "model.embed_tokens", "midlayer.", "layers.0.hidden_norm")
     return "fc.weight" in names and not any(name.startswith(others) for name in names)
@@ -27,9 +29,12 @@ def is_eagle(names: Collection[str]) -> bool:
 
 def is_complete(names: Collection[str]) -> bool:
     """A causal model from its embedding on, without the fusion that a drafter has."""
-    layer = any(name.startswith("model.layers.0.") for name in names)
-    embedding = "model.embed_tokens.weight" in names
-    return layer and embedding and not {"fc.weight", "model.fc.weight"}.intersection(names)
+    fused = not {"fc.weight", "model.fc.weight"}.isdisjoint(names)
+    return not fused and any(
+        f"{decoder}embed_tokens.weight" in names
+        and any(name.startswith(f"{decoder}layers.0.") for name in names)
+        for decoder in _DECODERS
+    )
 
 
 def has_module(file: DraftFile, names: Collection[str]) -> bool:

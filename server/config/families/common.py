@@ -1,6 +1,6 @@
 """What every block drafter's reader does: the shared fields, and the checks of their meaning."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -107,6 +107,17 @@ def _backbone(subject: Subject) -> Iterator[Finding]:
             f"{shorten(names.value)}, decoder layers of qwen3 are served"
         )
         yield finding("SD303", message, file.at(names), file.at(model_type))
+
+
+def other_architecture(
+    file: DraftFile, served: Sequence[str], need: str = "is served"
+) -> Iterator[Finding]:
+    """SD303 for an architecture that is none of `served`; the model_type is told by itself."""
+    if file.architecture not in served:
+        names, wanted = file.top("architectures"), " or ".join(served)
+        message = f"draft architectures is {names.shown}, {wanted} {need}"
+        fix = f"use a draft whose architectures names {wanted}"
+        yield finding("SD303", message, file.at(names), fix=fix)
 
 
 def _ids_increase(subject: Subject) -> Iterator[Finding]:

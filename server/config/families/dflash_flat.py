@@ -9,7 +9,7 @@ from server.config.checks import Check, Reading
 from server.config.families.common import Subject
 from server.config.families.flat import TENSORS, claim_flat, has_markov_head, read_flat
 from server.config.families.model import Claim, DraftFile, Family
-from server.config.fields import Picked
+from server.config.fields import Picked, said
 from server.config.records import BlockDraft
 from server.config.rules import finding
 from server.config.values import shorten
@@ -27,7 +27,7 @@ def claim(file: DraftFile) -> Claim:
 
 def read(file: DraftFile) -> Reading[BlockDraft]:
     """Read every field and judge the file by itself; see `Reading`."""
-    picked = {"markov_rank": file.top("markov_rank")}
+    picked = {"markov_rank": said(file.top("markov_rank"))}
     return read_flat(file, FAMILY.id, picked, *_CHECKS)
 
 
@@ -36,9 +36,9 @@ def _rank_stated(subject: Subject) -> Iterator[Finding]:
     file = subject.file
     rank = file.top("markov_rank")
     for place in (file.top("markov_head_type"), _reads_markov(file)):
-        if not rank.present and place.value is not None:
+        if rank.value is None and place.value is not None:
             name = place.pointer.removeprefix("/")
-            message = f"draft markov_rank is missing, {name} is {shorten(place.value)}"
+            message = f"draft markov_rank is {rank.shown}, {name} is {shorten(place.value)}"
             yield finding("SD105", message, file.at(rank), file.at(place))
             return
 
@@ -46,7 +46,7 @@ def _rank_stated(subject: Subject) -> Iterator[Finding]:
 def _rank_agrees(subject: Subject) -> Iterator[Finding]:
     file = subject.file
     rank, width = file.top("markov_rank"), _reads_markov(file)
-    if rank.present and width.present:
+    if rank.value is not None and width.present:
         message = f"draft markov_rank is {shorten(rank.value)}, {width.pointer[1:]} is true"
         yield finding("SD110", message, file.at(rank), file.at(width))
 

@@ -14,12 +14,13 @@ from server.config.families.common import (
     given_layout,
     given_names,
     judge_draft,
+    other_architecture,
     pick_draft,
     read_draft_record,
 )
 from server.config.families.keys import ignored_top, unknown_nested
 from server.config.families.marks import ALL_MARKS, foreign_key
-from server.config.families.model import Claim, DraftFile, Family, fault
+from server.config.families.model import Claim, DraftFile, Family
 from server.config.records import AnchorLayout, BlockDraft
 from server.config.rules import finding
 from server.config.tensors import Tensors
@@ -28,6 +29,10 @@ from server.findings import Finding
 
 _ZLAB, _ANGELSLIM = "DFlashDraftModel", "QwenDFlashDraftModel"
 ARCHITECTURES = (_ZLAB, _ANGELSLIM)
+_ANCHOR_DROP = (
+    "set sample_from_anchor to false if the draft was trained so; nested drafts that begin at the "
+    "anchor are not served"
+)
 _NESTED_FACTS = ("mask_token_id", "target_layer_ids")
 
 
@@ -70,15 +75,13 @@ def _layout_faults(file: DraftFile) -> Iterator[Finding]:
             f"with architectures {shorten(file.raw.get('architectures'))}"
         )
         where = file.at(place), file.at(file.top("architectures"))
-        yield finding("SD304", message, *where)
+        fix = _ANCHOR_DROP if place in places_first else None
+        yield finding("SD304", message, *where, fix=fix)
 
 
 def _architecture(subject: Subject) -> Iterator[Finding]:
     # Others (DFlashLagunaForCausalLM) differ in their decoder layers or tensor names.
-    names = subject.file.top("architectures")
-    if subject.file.architecture not in ARCHITECTURES:
-        need = f"{' or '.join(ARCHITECTURES)} is served"
-        yield fault("SD303", subject.file, names, need)
+    return other_architecture(subject.file, ARCHITECTURES)
 
 
 _KEYS: tuple[Check[Subject], ...] = (

@@ -18,7 +18,7 @@ from server.config.families.block import BLOCK_NEEDS
 from server.config.families.form import Form, unserved
 from server.config.families.fusion import SAME_WIDTH, fusion_weights
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import by_architecture, claim_any, stated
+from server.config.families.named import by_architecture, claim_any, equals, stated
 from server.config.fields import Picked
 from server.config.records import BlockDraft, Count
 from server.config.tensors import ExpectedTensor, Tensors
@@ -37,12 +37,13 @@ class DFlyDraft(BlockDraft):
 
 
 def claim(file: DraftFile) -> Claim:
-    """An architecture *DFly*, or a hidden correction."""
+    """An architecture *DFly*, a model_arch dfly, or a hidden correction."""
     correction = stated(file.top("enable_hidden_correction"), plain=False)
     if file.architecture == "DSparkDraftModel" and file.top("model_arch").value != "dfly":
         correction = ()  # AngelSpec's DSpark may have the correction too
-    places = (*by_architecture(file, "DFly"), *correction)
-    return claim_any(places, "architecture *DFly*, enable_hidden_correction")
+    named = equals(file.top("model_arch"), "dfly")
+    places = (*by_architecture(file, "DFly"), *named, *correction)
+    return claim_any(places, "architecture *DFly*, model_arch dfly, enable_hidden_correction")
 
 
 def _pick(file: DraftFile) -> dict[str, Picked]:

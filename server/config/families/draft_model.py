@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from server.config.backbone import pick_dtype
 from server.config.families.by_header import MODULES, has_module, is_complete
-from server.config.families.eagle_fields import decoder_kind, pick_sizes, said
+from server.config.families.eagle_fields import decoder_kind, pick_sizes
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import as_causal_lm
-from server.config.fields import Picked, given
+from server.config.fields import Picked, given, said
 from server.config.layers import SIZES, DecoderKind, Layer, whole
 from server.config.records import Backbone, BlockDraft, Count
 from server.config.tensors import ExpectedTensor, Tensors, expect

@@ -13,6 +13,7 @@ from server.config.families.common import (
     given_layout,
     given_names,
     judge_bridged,
+    other_architecture,
     pick_draft,
     read_draft_record,
 )
@@ -31,8 +32,6 @@ from server.config.families.keys import ignored_top, unknown_nested
 from server.config.families.model import Claim, DraftFile, Family
 from server.config.fields import given
 from server.config.records import AnchorLayout, BlockDraft
-from server.config.rules import finding
-from server.config.values import shorten
 from server.findings import Finding
 
 
@@ -53,12 +52,7 @@ def read(file: DraftFile) -> Reading[BlockDraft]:
 
 
 def _architecture(subject: Subject) -> Iterator[Finding]:
-    file = subject.file
-    names = file.top("architectures")
-    if file.architecture not in ARCHITECTURES:
-        wanted = " or ".join(ARCHITECTURES)
-        message = f"draft architectures is {shorten(names.value)}, {wanted} is needed"
-        yield finding("SD303", message, file.at(names))
+    return other_architecture(subject.file, ARCHITECTURES, "is needed")
 
 
 def _known_nested(file: DraftFile) -> frozenset[str]:

@@ -24,7 +24,7 @@ def claim(file: DraftFile) -> Claim:
     """
     name, own = file.architecture or "", equals(file.top("model_type"), "eagle")
     says_so = name == "EAGLEModel" or name.endswith("ForCausalLMEagle")
-    if says_so or (name.startswith("Eagle") and name.endswith("ForCausalLM")):
+    if says_so or (name.startswith("Eagle") and name.endswith(("ForCausalLM", "MTPModel"))):
         own = (file.top("architectures"), *own)
     if own:
         return Claim(own)

@@ -13,7 +13,7 @@ from pydantic import Field
 from server.config.backbone import pick_dtype
 from server.config.families.model import DraftFile
 from server.config.families.named import stated
-from server.config.fields import Picked, given, pick, pick_one
+from server.config.fields import Picked, given, pick, pick_one, said
 from server.config.layers import SIZES, DecoderKind
 from server.config.records import BlockDraft
 from server.findings import JsonValue
@@ -39,11 +39,6 @@ class EagleDraft(DecoderDraft):
     use_aux_hidden_state: bool = True
     norm_before_fc: bool = False
     fc_norm: bool = False
-
-
-def said(place: Picked) -> Picked:
-    """The place, where null counts as absent."""
-    return place if place.value is not None else place._replace(present=False)
 
 
 def pick_sizes(at: Callable[[str], Picked]) -> dict[str, Picked]:

@@ -9,7 +9,7 @@ from server.config.families.block import BLOCK_NEEDS, BLOCK_REQUIRED, block_tens
 from server.config.families.common import pick_draft
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
-from server.config.families.named import claim_any, stated
+from server.config.families.named import by_architecture, claim_any, stated
 from server.config.fields import Picked
 from server.config.records import BlockDraft
 from server.config.tensors import Tensors
@@ -22,8 +22,10 @@ class JetSpecDraft(BlockDraft):
 
 
 def claim(file: DraftFile) -> Claim:
-    """A causal_head inside dflash_config."""
-    return claim_any(stated(file.inner("causal_head"), plain=False), "nested causal_head")
+    """An architecture *JetSpec*, or a causal_head inside dflash_config."""
+    head = stated(file.inner("causal_head"), plain=False)
+    places = (*by_architecture(file, "JetSpec"), *head)
+    return claim_any(places, "architecture *JetSpec*, nested causal_head")
 
 
 def _pick(file: DraftFile) -> dict[str, Picked]:

@@ -33,6 +33,9 @@ COMPUTED: Mapping[str, JsonValue] = {
     "backbone_rotary_base": None,
     "fusion_type": "concat_fc",
     "gate_temperature": None,
+    # Tables of its own, in vLLM and in Model-Optimizer's files; here they are the target's.
+    "has_own_embed_tokens": False,
+    "has_own_lm_head": False,
     # DeepSpec's and SpecForge's variants: other conditioning, experts, latent or linear attention.
     "attention_modes": None,
     "conditioning_source": None,
@@ -75,7 +78,7 @@ def unknown_nested(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Findin
     def tell(key: str) -> Finding:
         where = file.source.at(pointer("dflash_config", key), file.nested[key])
         message = f"draft dflash_config has key {shorten(key)}, which this server does not know"
-        near = did_you_mean(key, known)
+        near = did_you_mean(key, known - {"num_anchors"})  # which is refused there (SD304)
         fix = f"did you mean {near}? Otherwise use a server that knows the key" if near else None
         return finding("SD109", message, where, fix=fix)
 
@@ -101,7 +104,8 @@ def ignored_top(file: DraftFile, also: Iterable[str] = ()) -> Iterator[Finding]:
             "SD111", f"draft key {shorten(key)} is ignored", where, severity=weight(file)
         )
 
-    unknown = [k for k, v in file.raw.items() if k not in known and not _null(file, k, v)]
+    stated = ((k, v) for k, v in file.raw.items() if k not in known and v is not None)
+    unknown = [k for k, v in stated if not _null(file, k, v)]
     return some([k for k in unknown if not is_dspine_key(k) and k != BLOCK_CAUSAL], tell)
 
 

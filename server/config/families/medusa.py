@@ -5,7 +5,6 @@ FasterDecoding/Medusa medusa/model/medusa_model.py, vllm-project/vllm
 vllm/model_executor/models/medusa.py.
 """
 
-from server.config.families.eagle_fields import said
 from server.config.families.form import Form, unserved
 from server.config.families.medusa_heads import (
     MEDUSA_NEEDS,
@@ -15,7 +14,7 @@ from server.config.families.medusa_heads import (
 )
 from server.config.families.model import Claim, DraftFile
 from server.config.families.named import as_block_drafter, claim_any, equals
-from server.config.fields import Picked, pick_one
+from server.config.fields import Picked, pick_one, said
 from server.config.tensors import Tensors
 
 _TOLD = 8

@@ -10,9 +10,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from server.config.families.eagle_fields import said
 from server.config.families.model import DraftFile
-from server.config.fields import Picked
+from server.config.fields import Picked, said
 from server.config.records import BlockDraft
 from server.config.tensors import ExpectedTensor, expect
 

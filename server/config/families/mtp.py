@@ -6,14 +6,15 @@ angelspec/config/mtp_hy3_draft_config.json and angelspec/models/draft/mtp.py.
 
 from server.config.backbone import pick_dtype
 from server.config.families.by_header import MODULES, has_module, is_complete
-from server.config.families.eagle_fields import pick_sizes, said
+from server.config.families.eagle_fields import pick_sizes
 from server.config.families.form import Form, unserved
 from server.config.families.model import Claim, DraftFile
 from server.config.families.mtp_tensors import MTP_NEEDS, MtpDraft, mtp_tensors
 from server.config.families.named import as_block_drafter, by_architecture, stated
-from server.config.fields import Picked, given
+from server.config.fields import Picked, given, pick, said
 from server.config.tensors import Tensors
 
+_MODELS = ("ForCausalLM", "ForConditionalGeneration")
 _UNDECIDED = "undecided between mtp and draft-model"
 _ASKED = ("target_hidden_size", "max_position_embeddings", "attention_bias", "qk_norm")
 _EXPERTS = (
@@ -32,12 +33,14 @@ def claim(file: DraftFile) -> Claim:
     if block:
         return Claim(reason=block)
     kind, names = file.top("model_type"), by_architecture(file, "MTP", "NextN")
+    if (file.architecture or "").startswith("Eagle"):
+        names = ()  # EAGLE over a model that has a module, as EagleDeepSeekMTPModel
     is_kind = isinstance(kind.value, str) and kind.value.endswith(("mtp", "gemma4_assistant"))
     if names or is_kind:
         return Claim((*names, *((kind,) if is_kind else ())))
-    modules = stated(*map(file.top, MODULES), plain=0)
-    dspark = any(key.startswith("dspark_") for key in file.raw)  # as in DeepSeek-V4
-    if modules and not dspark and (file.architecture or "").endswith("ForCausalLM"):
+    levels = ((), ("text_config",))  # the decoder of a model of several parts
+    modules = stated(*(pick(file.raw, *level, key) for level in levels for key in MODULES), plain=0)
+    if modules and (file.architecture or "").endswith(_MODELS):
         return _by_header(file, (file.top("architectures"), *modules))
     return Claim(reason="no architecture *MTP*, model_type *mtp")
 

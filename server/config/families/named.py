@@ -8,6 +8,8 @@ from server.config.fields import Picked
 from server.config.values import same, shorten
 from server.findings import JsonValue
 
+# PARD trains a complete model to draft in parallel, and adds a pard_token to its file.
+_NOT_CAUSAL = tuple(mark for mark in (*ALL_MARKS, *EAGLE_MARKS) if mark.key != "pard_token")
 _BLOCK = ("DFlash", "DSpark", "DFlare", "DFly", "Domino")
 
 
@@ -52,7 +54,7 @@ def as_block_drafter(file: DraftFile) -> str:
 def as_causal_lm(file: DraftFile, layers: str, fits: Callable[[int], bool]) -> Claim:
     """A claim on a causal language model whose number of `layers` fits, with no drafter's key."""
     count, name = file.top("num_hidden_layers"), file.architecture or ""
-    why = as_block_drafter(file) or foreign_key(file, (*ALL_MARKS, *EAGLE_MARKS))
+    why = as_block_drafter(file) or foreign_key(file, _NOT_CAUSAL)
     if not why and not name.endswith("ForCausalLM"):
         why = f"architectures is {shorten(file.raw.get('architectures'))}, *ForCausalLM is needed"
     if not why and not (type(count.value) is int and fits(count.value)):

@@ -10,10 +10,10 @@ from types import MappingProxyType
 
 from server.config.checks import Check
 from server.config.families.common import Subject
-from server.config.families.eagle_fields import decoder_kind, pick_head_dim, said
+from server.config.families.eagle_fields import decoder_kind, pick_head_dim
 from server.config.families.model import DraftFile, fault
 from server.config.families.named import stated
-from server.config.fields import Picked, given, pick, pick_one
+from server.config.fields import Picked, given, pick, pick_one, said
 from server.config.layers import SIZES
 from server.config.rules import finding
 from server.config.values import kind

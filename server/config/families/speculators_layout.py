@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 from server.config.checks import Check
 from server.config.families.common import Subject, given_layout
-from server.config.families.eagle_fields import said
 from server.config.families.model import DraftFile, fault
-from server.config.fields import Picked, pick
+from server.config.fields import Picked, pick, said
 from server.config.records import AnchorLayout
 from server.config.rules import finding
 from server.config.values import kind, pointer, shorten
@@ -21,6 +20,8 @@ from server.findings import Finding, JsonValue, Location
 _ANCHOR = "sample_from_anchor"
 _CONFIG = "speculators_config"
 _TOLD = 8
+_AGREE = "make both say how many tokens a block was trained to propose"
+_STATE = f"add {_ANCHOR} from the training configuration"
 
 
 def pick_layout(file: DraftFile, block_size: Picked) -> Picked:
@@ -40,7 +41,8 @@ def pick_layout(file: DraftFile, block_size: Picked) -> Picked:
         f"{tokens.shown} with block_size {block_size.shown}, which is {proposed}"
     )
     places = (file.at(anchor), file.at(tokens))
-    return given_layout(layout, finding("SD304", message, *places, *_block(file, block_size)))
+    fault_ = finding("SD304", message, *places, *_block(file, block_size), fix=_AGREE)
+    return given_layout(layout, fault_)
 
 
 def _tokens(file: DraftFile) -> Picked:
@@ -63,7 +65,7 @@ def _unshown(file: DraftFile, anchor: Picked, tokens: Picked, block_size: Picked
         f"{block_size.shown}, so the anchor layout is not shown"
     )
     places = (file.at(anchor), file.at(tokens))
-    fault_ = finding("SD304", message, *places, *_block(file, block_size))
+    fault_ = finding("SD304", message, *places, *_block(file, block_size), fix=_STATE)
     return given_layout(AnchorLayout.DROP, fault_)
 
 

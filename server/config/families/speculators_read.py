@@ -7,7 +7,7 @@ eagle}/config.py.
 
 from collections.abc import Callable, Mapping
 
-from server.config.families.eagle_fields import AUX_IDS, pick_count, pick_mask, said
+from server.config.families.eagle_fields import AUX_IDS, pick_count, pick_mask
 from server.config.families.medusa_heads import reduced
 from server.config.families.model import DraftFile
 from server.config.families.speculators_decoder import (
@@ -17,7 +17,7 @@ from server.config.families.speculators_decoder import (
     pick_layer,
 )
 from server.config.families.speculators_layout import pick_layout
-from server.config.fields import Picked, given
+from server.config.fields import Picked, given, said
 from server.findings import JsonValue
 
 _Pick = Callable[[DraftFile], dict[str, Picked]]

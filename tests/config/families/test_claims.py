@@ -39,6 +39,8 @@ from tests.config.drafts import (
         (DSPARK, {"markov_rank": "256"}, "dspark", "flat"),
         (DSPARK, {"markov_rank": True}, "dspark", "flat"),
         (DSPARK, {"architectures": ["Gemma4DSparkModel"]}, "dspark", "flat"),
+        (DSPARK, {"architectures": ["DSparkDraftModel"]}, "dspark", "flat"),
+        (DSPARK, {"architectures": GONE}, "dspark", "flat"),
         (DSPINE, {}, "dspine", "nested"),
         (FLAT, {"dflash_config": {"selected_prefix_code_bridge": 1}}, "dspine", "nested"),
     ],
@@ -248,6 +250,13 @@ def test_dflash_over_another_decoder_is_dflash_and_refused() -> None:
     draft = judge(NESTED, {"architectures": [name]})
     assert (draft.family, refusals(draft)) == ("dflash", ["SD303"])
     assert name in finding_of(draft, "SD303").message
+
+
+@pytest.mark.parametrize("names", [["DSparkDraftModel"], ["Qwen3DSparkModel", "Qwen3Model"], GONE])
+def test_flat_dspark_under_another_architecture_is_dspark_and_refused(names: object) -> None:
+    draft = judge(DSPARK, {"architectures": names})
+    assert (draft.family, refusals(draft)) == ("dspark", ["SD303"])
+    assert "Qwen3DSparkModel is served" in finding_of(draft, "SD303").message
 
 
 def test_causal_block_without_a_bridge_is_unknown() -> None:

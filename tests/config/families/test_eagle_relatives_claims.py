@@ -63,6 +63,28 @@ def test_causal_model_with_a_module_by_its_tensors(
         assert draft.undecided.startswith("undecided between mtp and draft-model")
 
 
+VISION = {"architectures": ["Qwen3_5ForConditionalGeneration"], "num_nextn_predict_layers": GONE}
+NESTED_MODULE = {"text_config": {"mtp_num_hidden_layers": 1}}
+PARTS = {name.replace("model.", "model.language_model.", 1) for name in MODEL}
+
+
+@pytest.mark.parametrize(
+    ("tensors", "family"),
+    [
+        (None, UNKNOWN),
+        ({"mtp.fc.weight"}, "mtp"),
+        (PARTS | {"mtp.fc.weight"}, UNKNOWN),
+    ],
+)
+def test_module_of_a_model_of_several_parts(tensors: set[str] | None, family: str) -> None:
+    draft = judge_with(MIMO, tensors, VISION | NESTED_MODULE)
+    assert draft.family == family
+    if family == UNKNOWN:
+        assert draft.undecided.startswith("undecided between mtp and draft-model")
+        told = ensure_servable(draft, "auto").findings[0].message
+        assert "text_config.mtp_num_hidden_layers is 1" in told
+
+
 @pytest.mark.parametrize("changes", [{"draft_vocab_size": 32000}, {"architectures": GONE}])
 def test_tensors_decide_nothing_that_the_config_has_decided(changes: Raw) -> None:
     for tensors in (HEAD, MODEL, None):

@@ -75,6 +75,21 @@ ANGELSPEC_DSPARK: Raw = {
     "markov_rank": 256,
 }
 DFLY: Raw = {**ANGELSPEC, "architectures": ["Qwen3DFlyModel"], "enable_hidden_correction": True}
+IN_TARGET_KEYS = ("dspark_block_size", "dspark_noise_token_id", "dspark_target_layer_ids")
+IN_TARGET: Raw = {
+    **LLAMA,
+    "architectures": ["DeepseekV4ForCausalLM"],
+    "model_type": "deepseek_v4",
+    "num_nextn_predict_layers": 3,
+    "dspark_block_size": 5,
+    "dspark_noise_token_id": 128799,
+    "dspark_target_layer_ids": [40, 41, 42],
+    "dspark_markov_rank": 256,
+}
+OPEN_SPEC: Raw = {
+    "open_spec_config_version": "0.0.0",
+    "speculative_config": {"method": "dflash"},
+}
 MEDUSA: Raw = {"base_model_name_or_path": "x", "medusa_num_heads": 5, "medusa_num_layers": 1}
 MTP: Raw = {"architectures": ["MTPDraftModel"], "model_type": "mtp", "target_hidden_size": 4096}
 SPECULATORS: Raw = {
@@ -109,7 +124,8 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
     (HYBRID, "dspark", "hybrid", {"markov_rank": 0, "markov_head_type": GONE}, "dflash (nested)"),
     (DSPARK | {"dflash_config": {"target_layer_ids": [1]}}, "dspark", "hybrid",
      {"dflash_config": GONE}, "dspark (flat)"),
-    (ANGELSPEC_DSPARK, "dspark", "angelspec", {"model_type": "qwen3"}, UNKNOWN),
+    (ANGELSPEC_DSPARK, "dspark", "angelspec", {"model_type": "qwen3"},
+     "dspark (flat)"),
     (ANGELSPEC, "dflash", "angelspec", {"markov_rank": 256}, UNKNOWN),
     (FLAT | {"architectures": ["MuseGlimmerAssistantModel"]}, "dflash", "hybrid",
      {"architectures": ["Qwen3DSparkModel"]}, "dflash (flat)"),
@@ -121,6 +137,13 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
      {"architectures": ["QwenDFlashDraftModel"]}, "dflash (nested)"),
     (ANGELSPEC | {"model_arch": "dflare"}, "dflare", "angelspec",
      {"model_arch": "dflash"}, "dflash (angelspec)"),
+    (NESTED | {"model_arch": "dfly"}, "dfly", "angelspec", {"model_arch": "dflash"},
+     "dflash (nested)"),
+    (NESTED | {"architectures": ["JetSpecDraftModel"]}, "jetspec", "nested",
+     {"architectures": ["DFlashDraftModel"]}, "dflash (nested)"),
+    (NESTED | OPEN_SPEC, "dflash", "open-spec", {"open_spec_config_version": None},
+     "dflash (nested)"),
+    (IN_TARGET, "dspark", "in-target", dict.fromkeys(IN_TARGET_KEYS), UNKNOWN),
     (NESTED | {"dflash_config": {"causal_head": True}}, "jetspec", "nested",
      {"dflash_config/causal_head": False}, "dflash (nested)"),
     (EAGLE3 | {"architectures": ["EdsdDraftModel"]}, "edsd", "flat",
@@ -133,12 +156,22 @@ CASES: list[tuple[Raw, str, str, Raw, str]] = [
     (EAGLE3 | {"num_hidden_layers": 4, "mask_token_id": 5}, "p-eagle", "flat",
      {"num_hidden_layers": 1}, "eagle3 (flat)"),
     (MEDUSA, "medusa", "flat", {"medusa_num_heads": GONE, "medusa_num_layers": GONE}, UNKNOWN),
+    ({"architectures": ["ArcticLSTMSpeculatorPreTrainedModel"], "model_type": "mlp_speculator"},
+     "mlp-speculator", "flat", {"architectures": ["MLP"], "model_type": "mlp"}, UNKNOWN),
+    (LLAMA | {"num_hidden_layers": 28, "hydra_num_heads": 4}, "hydra", "flat",
+     {"hydra_num_heads": GONE}, "draft-model (flat)"),
+    (LLAMA | {"num_hidden_layers": 28, "redrafter_num_layers": 2}, "redrafter", "flat",
+     {"redrafter_num_layers": GONE}, "draft-model (flat)"),
     (MTP, "mtp", "flat", {"architectures": ["MDraftModel"], "model_type": "m"}, UNKNOWN),
     (MTP | {"draft_vocab_size": 32000}, "mtp", "flat",
      {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}, "eagle3 (flat)"),
     (LLAMA | {"model_type": "qwen3_next_mtp"}, "mtp", "flat", {"model_type": "llama"}, UNKNOWN),
     (LLAMA | {"architectures": ["EagleLlamaForCausalLM"]}, "eagle", "flat",
      {"architectures": ["Eagle2VLModel"]}, UNKNOWN),
+    (LLAMA | {"architectures": ["EagleDeepSeekMTPModel"]}, "eagle", "flat",
+     {"architectures": ["DeepSeekMTPModel"]}, "mtp (flat)"),
+    (LLAMA | {"num_hidden_layers": 16, "pard_token": 5}, "draft-model", "flat",
+     {"draft_vocab_size": 32000}, "p-eagle (flat)"),
     (LLAMA | {"num_hidden_layers": 2}, "draft-model", "flat", {"num_hidden_layers": 1}, UNKNOWN),
     (LLAMA | {"num_hidden_layers": 28}, "draft-model", "flat",
      {"num_hidden_layers": True}, UNKNOWN),
@@ -267,3 +300,14 @@ def test_the_architecture_is_always_quoted_beside_what_decided(base: Raw) -> Non
     (told,) = [f for f in ensure_servable(draft, "auto").findings if f.rule in ("SD312", "SD302")]
     assert "architectures is" in told.message or len(draft.evidence) > 5
     assert "/architectures" in {place.pointer for place in told.locations}
+
+
+def test_dspark_inside_a_target_is_read_by_its_own_keys() -> None:
+    draft = judge(IN_TARGET)
+    assert refusals(draft) == ["SD312"]
+    assert draft.reading is not None
+    found = draft.reading.partial
+    assert (found.block_size, found.draft_tokens, found.markov_rank) == (5, 5, 256)
+    assert (found.num_target_layers, found.num_hidden_layers) == (1, 3)
+    assert found.target_layer_ids == (40, 41, 42)
+    assert draft.reading.pointers["mask_token_id"] == "/dspark_noise_token_id"

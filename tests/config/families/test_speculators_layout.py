@@ -61,6 +61,7 @@ def test_anchor_layout_that_is_not_shown_or_shown_twice(changes: Raw, words: str
     draft = judge(DFLASH, changes)
     assert rules_of(draft) == ["SD304"]
     assert words in finding_of(draft, "SD304").message
+    assert "num_anchors" not in finding_of(draft, "SD304").fix
     assert draft.reading is not None
     assert draft.reading.unresolved["layout"] == "SD304"
     assert finding_of(draft, "SD304").locations[0].pointer == "/sample_from_anchor"
