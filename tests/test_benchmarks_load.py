@@ -17,6 +17,7 @@ def make_warm(**changes: Run) -> dict[str, Run]:
         "fastsafetensors": make_run(1.01),
         "ours_touched_unchecked": make_run(1.0),
         "memcpy_touched": make_run(1.21),
+        "pread_touched": make_run(0.91),
         "ours_touched": make_run(1.0),
         "memcpy_touched_checked": make_run(1.21),
         "ours_mapped_unchecked": make_run(0.1199),
@@ -32,7 +33,7 @@ COLD = {BOOTS[0]: make_run(0.75), BOOTS[1]: make_run(1.0)}
 
 def test_all_limits_hold_at_their_edges() -> None:
     held = limits(make_warm(), COLD)
-    assert [holds for _, holds in held] == [True] * 7
+    assert [holds for _, holds in held] == [True] * 8
 
 
 @pytest.mark.parametrize(
@@ -40,6 +41,7 @@ def test_all_limits_hold_at_their_edges() -> None:
     [
         ("fastsafetensors", make_run(1.0)),
         ("memcpy_touched", make_run(1.19)),
+        ("pread_touched", make_run(0.9)),
         ("memcpy_touched_checked", make_run(1.19)),
         ("ours", make_run(1.0, 1.03)),
         ("load_file", make_run(0.099)),
@@ -61,4 +63,4 @@ def test_a_cold_boot_that_gains_less_than_a_quarter_misses() -> None:
 def test_a_loader_that_is_not_installed_has_no_limit() -> None:
     warm = make_warm()
     del warm["fastsafetensors"]
-    assert len(limits(warm, {})) == 5
+    assert len(limits(warm, {})) == 6
