@@ -5,6 +5,7 @@ one before it did not have. To look for those is the fuzzer's.
 """
 
 import gc
+import os
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -12,6 +13,10 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.process import SMALL, Finished, run
+
+# As a boot does before it imports torch: threads that spin while they wait take minutes where two
+# of them have to share a core.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 settings.register_profile(
     "steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
