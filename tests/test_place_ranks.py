@@ -1,4 +1,4 @@
-"""Each rank has a device of its own, and that is known before one is started."""
+"""Each rank has a device of its own with room for its step: known before one is started."""
 
 from pathlib import Path
 
@@ -15,12 +15,14 @@ from tests.memory.make import GIB
 from tests.test_loading import admitted
 
 
-def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[placing.Placed, Log]:
+def place(
+    folder: Path, seat: Seat, gpus: int, device: str = "auto", **others: object
+) -> tuple[placing.Placed, Log]:
     """What is placed on a machine with `gpus` GPUs."""
     listed = [fake_gpu(f"GPU-{i}", total=80 * GIB, free=80 * GIB) for i in range(gpus)]
     machine = FakeMachine(folder).machine(fake_nvml(listed))
     options = make_options(
-        "sample:qwen3", "sample:dflash", device=device, tensor_parallel_size=seat.world
+        "sample:qwen3", "sample:dflash", device=device, tensor_parallel_size=seat.world, **others
     )
     log = make_log()
     log.report.settings |= make_log(make_options("x")).report.settings
@@ -34,7 +36,7 @@ def place(folder: Path, seat: Seat, gpus: int, device: str = "auto") -> tuple[pl
         try:
             return placing.place(admission, options, log, seat), log
         except Refused:
-            assert rules(log) == ["SD601"]
+            assert rules(log) == (["SD504"] if others else ["SD601"])
             raise
 
 
@@ -80,3 +82,19 @@ def test_without_a_gpu_the_ranks_share_the_host(tmp_path: Path) -> None:
     placed, log = place(tmp_path, Seat(world=2, sharers=2), 0)
     assert placed.facts.label == "cpu host memory"
     assert rules(log) == []
+
+
+def test_a_step_is_placed_up_to_the_largest_that_has_room(tmp_path: Path) -> None:
+    def asked(tokens: int) -> None:
+        place(tmp_path / f"{tokens}", Seat(), 1, max_num_batched_tokens=tokens)
+
+    fits, refused = 1, 2**31
+    while refused - fits > 1:
+        between = (fits + refused) // 2
+        try:
+            asked(between)
+            fits = between
+        except Refused:
+            refused = between
+    # The sample's rows take some KiB each at least, and the limit is 72 GiB.
+    assert 72 * GIB // 2**14 < fits < 72 * GIB // 2**10

@@ -92,8 +92,10 @@ def read_nvml(module: Any = None, limit_s: float = LIMIT_S) -> NvmlReading:  # n
     found: list[NvmlReading] = []
 
     def ask() -> None:
-        found.append(_read(module))
-        _ASKING.clear()
+        try:
+            found.append(_read(module))
+        finally:
+            _ASKING.clear()
 
     asking = Thread(target=ask, name="NVML", daemon=True)
     _ASKING.set()
