@@ -47,7 +47,11 @@ import json, os, sys
 from server import loading, process
 from server.weights.ahead import Ahead, ReadAhead
 if sys.argv.pop(1) == "boot, reading after the import":
-    loading.read_ahead = lambda placed: ReadAhead([Ahead(plan) for plan in placed.plans])
+    read_ahead = loading.read_ahead
+    def nothing(placed):
+        known = read_ahead(placed).plans.values()
+        return ReadAhead([Ahead(one.plan, held=one.held) for one in known])
+    loading.read_ahead = nothing
 load = loading.load
 def told(opened, ahead, log):
     load(opened, ahead, log)

@@ -29,6 +29,7 @@ from server.weights.index import read_inventory
 from server.weights.load import load_weights, tensors_in
 from server.weights.load_plan import LoadPlan
 from server.weights.mapped import map_tensors
+from server.weights.pieces import Held
 from server.weights.team import thread_count
 
 Tensors = dict[str, torch.Tensor]
@@ -74,7 +75,7 @@ def ours_mapped(folder: Path) -> Load:
 
     def load() -> Tensors:
         tensors = map_tensors(plan)
-        load_weights(plan, tensors, _Silent(), range(sys.maxsize))
+        load_weights(plan, tensors, _Silent(), Held(mapped=True))
         return tensors
 
     return load

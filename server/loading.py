@@ -4,8 +4,6 @@
 """
 
 import io
-import sys
-from collections.abc import Container
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -16,7 +14,7 @@ from server.log import Log
 from server.memory.facts import DeviceKind
 from server.memory.host import process_limits, read_host
 from server.options import MAPPED
-from server.placing import Placed
+from server.placing import Placed, planned_bytes
 from server.report import NOT_LOADED
 from server.serve import Loaded, Opened
 from server.weights.ahead import Ahead, ReadAhead
@@ -45,9 +43,25 @@ def read_ahead(placed: Placed) -> ReadAhead:
             with suppress(MemoryError):
                 ahead.arena = Arena(ahead.plan.entries, DTYPE_BYTES[placed.dtype])
     spare_bytes = read_host(sharers=placed.seat.sharers).available_bytes
+    keep_cached = _keeps_cached(placed, spare_bytes)
+    for ahead in plans:
+        ahead.held.keep_cached = keep_cached
     if on_host:
         spare_bytes -= placed.need.weights.target_bytes + placed.need.weights.draft_bytes
     return ReadAhead(plans, max(0, spare_bytes))
+
+
+def _keeps_cached(placed: Placed, available_bytes: int) -> bool:
+    """Whether the files stay in the page cache beside all that is planned, for the next boot.
+
+    Where the KV pool would push them out again, they are not to take memory in the first place.
+    What ranks share is left to the kernel: one does not know what another has yet to read.
+    """
+    if placed.options.weights == MAPPED or placed.seat.sharers > 1:
+        return True
+    if placed.facts.kind is DeviceKind.CPU:
+        available_bytes -= planned_bytes(placed)
+    return sum(plan.checkpoint_bytes for plan in placed.plans) <= available_bytes
 
 
 def load(opened: Opened, ahead: ReadAhead, log: Log) -> Loaded:
@@ -98,10 +112,9 @@ def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
 
     plan, placed = ahead.plan, opened.placed
     dtype: torch.dtype = getattr(torch, placed.dtype)
-    filled: Container[int] = ahead.filled
     if placed.options.weights == MAPPED:
         install(module, map_tensors(plan))
-        filled = range(sys.maxsize)  # every piece is there; all are looked at
+        ahead.held.mapped = True
     elif opened.source.torch_device.type == "cpu":
         arena = ahead.arena or Arena(plan.entries, dtype.itemsize)
         install(module, tensors_in(arena, plan, dtype))
@@ -112,7 +125,7 @@ def _fill(module: "nn.Module", ahead: Ahead, opened: Opened, log: Log) -> None:
     log.loads[plan.role] = progress  # known before it is told
     with progress:
         sharers = placed.seat.sharers
-        load_weights(plan, final_tensors(module), progress, filled, sharers)
+        load_weights(plan, final_tensors(module), progress, ahead.held, sharers)
 
 
 def _count_mapped(opened: Opened) -> None:

@@ -14,9 +14,9 @@ from server.config.rules import finding
 from server.conversions import computed_dtype
 from server.findings import Finding, Location, Outcome, outcome_of
 from server.log import Log
-from server.memory.bill import limit_bytes
+from server.memory.bill import UNUSED, limit_bytes
 from server.memory.facts import DeviceFacts, DeviceKind, Machine, find_device
-from server.memory.gates import gate_a
+from server.memory.gates import Expected, gate_a
 from server.memory.kv_dtype import judge_converted, kv_settings, stored_layout
 from server.memory.largest import row_bytes, too_large, too_many
 from server.memory.need import Need, WeightBytes, need_of
@@ -109,6 +109,15 @@ def largest_step(placed: Placed) -> Outcome:
     if large := too_large(shape, rows, room, longest):
         return outcome_of("SD504", large)
     return _conflicts(too_many(shape, longest))
+
+
+def planned_bytes(placed: Placed) -> int:
+    """What this rank will use of its device in the end, as far as is known before the load."""
+    shape = resolve_shape(placed.options, placed.facts, placed.admission.draft)
+    expected = Expected(max_num_seqs=shape.max_num_seqs)
+    memory = gate_a(placed.facts, placed.need, placed.options, expected).memory
+    lines = memory.ledger if memory else ()
+    return sum(line.billed_bytes for line in lines if line.line != UNUSED)
 
 
 def device_for_each(seat: Seat, machine: Machine) -> Outcome:

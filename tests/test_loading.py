@@ -15,6 +15,7 @@ import torch
 from server import loading, placing, serve, startup
 from server.admission import Admission
 from server.log import Log, Refused
+from server.memory.host import HostMemory
 from server.options import Options
 from server.report import NOT_LOADED, NOT_TOUCHED
 from tests.boots import make_log, make_options, rules, said
@@ -130,6 +131,47 @@ def test_under_a_limit_on_the_process_no_memory_is_reserved_ahead() -> None:
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
     assert all(one.arena is None for one in ahead.plans.values())
+
+
+def room(monkeypatch: pytest.MonkeyPatch, available_bytes: int) -> None:
+    memory = HostMemory(2**40, available_bytes)
+    monkeypatch.setattr(loading, "read_host", lambda sharers: memory)
+
+
+@pytest.mark.parametrize("spare_bytes", [0, -1])
+def test_files_stay_in_the_page_cache_where_there_is_room_beside_all_that_is_planned(
+    monkeypatch: pytest.MonkeyPatch, spare_bytes: int
+) -> None:
+    placed, _ = place(max_num_seqs=1)
+    files_bytes = sum(plan.checkpoint_bytes for plan in placed.plans)
+    planned = placing.planned_bytes(placed)
+    weights = placed.need.weights
+    assert planned > weights.target_bytes + weights.draft_bytes + placed.options.memory_margin_bytes
+    room(monkeypatch, files_bytes + planned + spare_bytes)
+    kept = {one.held.keep_cached for one in loading.read_ahead(placed).plans.values()}
+    assert kept == {spare_bytes == 0}
+    facts = placing.replace(placed.facts, kind=placing.DeviceKind.CUDA)
+    room(monkeypatch, files_bytes + spare_bytes)  # a host needs no more for a GPU
+    on_gpu = loading.read_ahead(placing.replace(placed, facts=facts)).plans.values()
+    assert {one.held.keep_cached for one in on_gpu} == {spare_bytes == 0}
+
+
+def test_more_requests_leave_less_room_for_files() -> None:
+    few, many = (placing.planned_bytes(place(max_num_seqs=count)[0]) for count in (1, 2))
+    assert few < many
+
+
+def test_without_room_the_files_of_several_ranks_and_mapped_ones_stay(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another rank may have yet to read them; mapped ones are the weights."""
+    room(monkeypatch, 0)
+    alone, _ = place()
+    assert not any(one.held.keep_cached for one in loading.read_ahead(alone).plans.values())
+    shared = placing.replace(alone, seat=placing.replace(alone.seat, sharers=2))
+    assert all(one.held.keep_cached for one in loading.read_ahead(shared).plans.values())
+    mapped, _ = place(weights="mapped")
+    assert all(one.held.keep_cached for one in loading.read_ahead(mapped).plans.values())
 
 
 @pytest.mark.parametrize(("resident", "runtime"), [(2**30, 2**30 - 1000), (999, 0)])

@@ -7,6 +7,7 @@ import mmap
 from collections.abc import Iterable
 
 from server.weights.entries import TensorEntry
+from server.weights.pieces import aliased
 
 _ALIGN_BYTES = 64  # a cache line, and the widest vector
 
@@ -23,6 +24,8 @@ class Arena:
         end = 0
         for entry in entries:
             size_bytes = entry.numel * width_bytes
+            if aliased(end, entry.begin):
+                end += _ALIGN_BYTES
             self._places[entry.name] = (end, size_bytes)
             end += -(-size_bytes // _ALIGN_BYTES) * _ALIGN_BYTES
         try:

@@ -7,7 +7,7 @@ file would end the process with SIGBUS (https://github.com/NVIDIA/TensorRT-LLM/p
 """
 
 import ctypes
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 
 import torch
 
@@ -16,9 +16,11 @@ from server.weights.finite import NotFiniteError, Tally
 from server.weights.load_plan import TORCH_NAMES, LoadPlan
 from server.weights.pages import populate
 from server.weights.pieces import (
-    PIECE_BYTES,
+    SLOT_BYTES,
+    Held,
     LoadError,
     Piece,
+    aliased,
     cut,
     open_files,
     read_into,
@@ -37,6 +39,7 @@ _DTYPES: dict[str, torch.dtype] = {
 }
 # Each thread holds two pinned buffers of a piece: 128 MiB in all.
 _GPU_THREADS = 4
+_LINE_BYTES = 64
 # Advice on files that are closed meanwhile does no harm.
 _PATIENCE_S = 0.1
 
@@ -55,27 +58,28 @@ def load_weights(
     plan: LoadPlan,
     tensors: Mapping[str, torch.Tensor],
     progress: Progress,
-    filled: Container[int] = (),
+    held: Held | None = None,
     sharers: int = 1,
 ) -> None:
     """Fill `tensors` (name to parameter, contiguous, on one device) as `plan` says.
 
-    `filled` are the numbers of pieces whose bytes are in place already: they are only looked at.
+    What is in place already by `held` is only looked at.
     `sharers` processes on this host load at once.
     Raises LoadError when a file changed since its header was read, is too short, cannot be
     read, is another file to the safetensors package, or holds what is not a finite number; the
     tensors are then filled in part.
     Raises ValueError when `tensors` are not those of the plan, which is a fault of the caller.
     """
+    known = held or Held()
     flat = _flat_tensors(plan, tensors)
     tally = Tally()
     device = next((t.device for t in flat.values()), torch.device("cpu"))
     on_gpu = device.type == "cuda"
 
-    def make_worker() -> Worker:
+    def make_worker() -> Worker[Piece]:
         if on_gpu:
-            return _ToGpu(flat, PinnedRing(PIECE_BYTES, device))
-        return _ToHost(flat, tally, filled)
+            return _ToGpu(flat, PinnedRing(SLOT_BYTES, device), prefetch)
+        return _ToHost(flat, tally, known, prefetch)
 
     def told(piece: Piece) -> None:
         progress.advance(piece.size_bytes)
@@ -84,9 +88,10 @@ def load_weights(
         for entry, said in disagreements(plan):
             seen = f"the safetensors package sees it otherwise: {said}"
             raise LoadError(seen, entry.file, entry.name)
-        prefetch = Prefetch(list(cut(plan, descriptors)), filled)
+        prefetch = Prefetch(list(cut(plan, descriptors)), lambda _: known)
         threads = min(thread_count(sharers), _GPU_THREADS) if on_gpu else thread_count(sharers)
         _run(Team(make_worker, prefetch, told, threads), prefetch)
+        prefetch.release_files()
         require_unchanged(plan, descriptors)
     if on_gpu:
         for entry in plan.entries:
@@ -94,7 +99,7 @@ def load_weights(
     tally.require_finite(plan, flat)
 
 
-def _run(team: Team, prefetch: Prefetch) -> None:
+def _run(team: Team[Piece], prefetch: Prefetch) -> None:
     threads = torch.get_num_threads()
     try:
         prefetch.start()
@@ -120,12 +125,13 @@ class _ToHost:
     """Reads, converts where asked, and looks."""
 
     def __init__(
-        self, flat: Mapping[str, torch.Tensor], tally: Tally, filled: Container[int]
+        self, flat: Mapping[str, torch.Tensor], tally: Tally, held: Held, prefetch: Prefetch
     ) -> None:
         torch.set_num_threads(1)  # the threads of the team are the parallel ones
         self._flat = flat
         self._tally = tally
-        self._filled = filled
+        self._held = held
+        self._prefetch = prefetch
         self._staging: torch.Tensor | None = None
 
     def fill(self, piece: Piece) -> None:
@@ -135,8 +141,9 @@ class _ToHost:
         """
         stored = _DTYPES[piece.entry.dtype]
         into = _part(self._flat, piece, stored)
-        if piece.number not in self._filled:
+        if not self._held.has(piece):
             self._read(piece, into, stored)
+            self._prefetch.release((piece,))
         self._tally.look(piece.entry, into)
 
     def finish(self) -> None:
@@ -148,8 +155,8 @@ class _ToHost:
             read_into(piece, _bytes_of(into))
             return
         if self._staging is None:
-            self._staging = torch.empty(PIECE_BYTES, dtype=torch.uint8)
-        staged = self._staging[: piece.size_bytes].view(stored)
+            self._staging = torch.empty(SLOT_BYTES, dtype=torch.uint8)
+        staged = _staged(self._staging, piece, stored)
         read_into(piece, _bytes_of(staged))
         into.copy_(staged)
 
@@ -157,16 +164,18 @@ class _ToHost:
 class _ToGpu:
     """Reads into pinned memory, from where copies run while the next piece is read."""
 
-    def __init__(self, flat: Mapping[str, torch.Tensor], ring: Ring) -> None:
+    def __init__(self, flat: Mapping[str, torch.Tensor], ring: Ring, prefetch: Prefetch) -> None:
         self._flat = flat
         self._ring = ring
+        self._prefetch = prefetch
 
     def fill(self, piece: Piece) -> None:
         """Read one piece and send it on its way."""
         stored = _DTYPES[piece.entry.dtype]
-        staged = self._ring.take()[: piece.size_bytes].view(stored)
+        staged = _staged(self._ring.take(), piece, stored)
         read_into(piece, _bytes_of(staged))
         self._ring.send(staged, _part(self._flat, piece, stored))
+        self._prefetch.release((piece,))
 
     def finish(self) -> None:
         """Wait until every copy is done."""
@@ -177,6 +186,18 @@ def _part(flat: Mapping[str, torch.Tensor], piece: Piece, stored: torch.dtype) -
     """The elements of the destination that one piece fills."""
     begin = piece.at_bytes // stored.itemsize
     return flat[piece.entry.name][begin : begin + piece.size_bytes // stored.itemsize]
+
+
+def _staged(buffer: torch.Tensor, piece: Piece, stored: torch.dtype) -> torch.Tensor:
+    """The part of a buffer for one piece: it begins where in a cache line the piece does.
+
+    The kernel's copy takes a third longer otherwise (4 GB from the page cache of an EPYC of 2022:
+    0.24 s instead of 0.18).
+    """
+    begin = piece.begin % _LINE_BYTES // stored.itemsize * stored.itemsize
+    if aliased(buffer.data_ptr() + begin, piece.begin):
+        begin += _LINE_BYTES
+    return buffer[begin : begin + piece.size_bytes].view(stored)
 
 
 def _bytes_of(memory: torch.Tensor) -> memoryview:

@@ -5,9 +5,9 @@ The same pieces are read before torch is there and after, so their numbers name 
 
 import os
 import resource
-from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,7 +16,12 @@ from server.weights.entries import TensorEntry
 from server.weights.files import Shard, WeightFault, open_shard
 from server.weights.load_plan import LoadPlan
 
-PIECE_BYTES = 16 * 2**20
+# A buffer for one piece, and a power of two, to which pinned memory is rounded up. A page less is
+# read: where in a page the piece begins does not matter then.
+SLOT_BYTES = 16 * 2**20
+PIECE_BYTES = SLOT_BYTES - 4096
+_PAGE_BYTES, _LINE_BYTES = 4096, 64
+_MOST_VIEWS = 512  # of one read; Linux takes 1,024
 # What a process has open beside its shards: libraries, devices, sockets.
 _OTHER_FILES = 256
 
@@ -47,6 +52,35 @@ class Piece:
     at_bytes: int
     size_bytes: int
 
+    @property
+    def begin(self) -> int:
+        """Where it begins in its file; of rows that are read in part, the first one."""
+        return self.entry.begin + self.at_bytes
+
+    @property
+    def end(self) -> int:
+        """The byte of the file after it."""
+        return self.begin + self.size_bytes
+
+
+@dataclass(slots=True)
+class Held:
+    """What is known of a plan's pieces, by their numbers.
+
+    `filled` are in their final place, or all where the files are `mapped`. `brought` are in the
+    page cache because this process had them read; unless `keep_cached`, each is dropped from there
+    once it is in its place.
+    """
+
+    filled: set[int] = field(default_factory=set)
+    brought: set[int] = field(default_factory=set)
+    mapped: bool = False
+    keep_cached: bool = True
+
+    def has(self, piece: Piece) -> bool:
+        """True when the piece is in its final place."""
+        return self.mapped or piece.number in self.filled
+
 
 def cut(plan: LoadPlan, descriptors: Mapping[Path, int]) -> Iterator[Piece]:
     """The plan in pieces of at most PIECE_BYTES on disk, in file order."""
@@ -58,6 +92,34 @@ def cut(plan: LoadPlan, descriptors: Mapping[Path, int]) -> Iterator[Piece]:
             size_bytes = min(step, entry.size_bytes - at)
             yield Piece(number, entry, descriptors[entry.file], at, size_bytes)
             number += 1
+
+
+def aliased(address: int, begin: int) -> bool:
+    """True where a read from byte `begin` of a file to `address` would be slow.
+
+    That is where the copy lies in its page as its source does in its own, or just behind: AMD's
+    processors then take one for the other. On one of 2022 a read took 3.5 times as long
+    (https://sourceware.org/bugzilla/show_bug.cgi?id=30994, apache/opendal issue 3665).
+    """
+    return (address - begin) % _PAGE_BYTES < _LINE_BYTES
+
+
+def batches(pieces: Iterable[Piece], most_bytes: int) -> Iterator[tuple[Piece, ...]]:
+    """The pieces, those together that lie one behind the other in a file, up to `most_bytes`."""
+    held: list[Piece] = []
+    for piece in pieces:
+        if held and not _follows(held, piece, most_bytes):
+            yield tuple(held)
+            held = []
+        held.append(piece)
+    if held:
+        yield tuple(held)
+
+
+def _follows(held: list[Piece], piece: Piece, most_bytes: int) -> bool:
+    last, whole = held[-1], not (piece.entry.pitch_bytes or held[-1].entry.pitch_bytes)
+    near = last.descriptor == piece.descriptor and last.end == piece.begin
+    return whole and near and len(held) < _MOST_VIEWS and piece.end - held[0].begin <= most_bytes
 
 
 @contextmanager
@@ -99,6 +161,17 @@ def require_unchanged(plan: LoadPlan, descriptors: Mapping[Path, int]) -> None:
             if seen.size_bytes == was.size_bytes:
                 what = "of the same size, but written again or replaced"
             raise LoadError(f"changed after its header was read ({what})", path)
+
+
+def read_batch(batch: Sequence[Piece], memory: Sequence[memoryview]) -> None:
+    """Fill `memory`, a view for each piece of a batch, in one call. Raises LoadError."""
+    got = 0
+    if len(batch) > 1:
+        with suppress(OSError):  # told below, with the tensor that has it
+            got = os.preadv(batch[0].descriptor, memory, batch[0].begin)
+    for piece, view in zip(batch, memory, strict=True):
+        done, got = min(got, len(view)), max(0, got - len(view))
+        read_into(piece, view[done:], done)
 
 
 def read_into(piece: Piece, memory: memoryview, skip_bytes: int = 0) -> None:

@@ -1,11 +1,11 @@
-"""A few threads that take pieces in file order. Standard library only."""
+"""A few threads that take one piece of work after another, in order. Standard library only."""
 
 import os
 import threading
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
-from server.weights.pieces import Piece
+Work = TypeVar("Work", contravariant=True)
 
 # One thread leaves half of a disk's and of a memory bus's speed unused; what more than these
 # gain is small (two to eight are what public loaders settle on).
@@ -13,10 +13,10 @@ MOST_THREADS = 8
 _PATIENCE_S = 0.5
 
 
-class Worker(Protocol):
+class Worker(Protocol[Work]):
     """One thread's hands, made in that thread."""
 
-    def fill(self, piece: Piece) -> None:
+    def fill(self, piece: Work, /) -> None:
         """Put one piece in its place. Raises LoadError."""
 
     def finish(self) -> None:
@@ -31,7 +31,7 @@ def thread_count(sharers: int = 1) -> int:
     return max(2, min(MOST_THREADS, len(os.sched_getaffinity(0)) // sharers))
 
 
-class Team:
+class Team(Generic[Work]):
     """Threads that share a list of pieces. A fault stops them all; `wait` raises it.
 
     They are daemons: a thread that hangs in a dead disk must not keep the process from ending.
@@ -39,14 +39,14 @@ class Team:
 
     def __init__(
         self,
-        make_worker: Callable[[], Worker],
-        pieces: Iterable[Piece],
-        done: Callable[[Piece], None],
+        make_worker: Callable[[], Worker[Work]],
+        pieces: Iterable[Work],
+        done: Callable[[Work], None],
         threads: int,
     ) -> None:
         """`done` is called for each piece in place, by one thread at a time."""
         self._make_worker = make_worker
-        self._pieces = iter(pieces)
+        self._pieces = enumerate(pieces)
         self._done = done
         self._lock = threading.Lock()
         self._stopped = False
@@ -86,18 +86,18 @@ class Team:
         return min(self._faults, key=lambda found: found[0])[1] if self._faults else None
 
     def _run(self) -> None:
-        piece: Piece | None = None
+        taken: tuple[int, Work] | None = None
         try:
             worker = self._make_worker()
-            while (piece := self._next(piece)) is not None:
-                worker.fill(piece)
+            while (taken := self._next(taken)) is not None:
+                worker.fill(taken[1])
             worker.finish()
         except BaseException as fault:  # carried to the thread that waits
             self._stopped = True
-            self._faults.append((piece.number if piece else 0, fault))
+            self._faults.append((taken[0] if taken else 0, fault))
 
-    def _next(self, finished: Piece | None) -> Piece | None:
+    def _next(self, finished: tuple[int, Work] | None) -> tuple[int, Work] | None:
         with self._lock:
             if finished is not None:
-                self._done(finished)
+                self._done(finished[1])
             return None if self._stopped else next(self._pieces, None)

@@ -53,7 +53,7 @@ def test_what_was_read_ahead_is_not_read_again(
     monkeypatch.setattr(os, "preadv", None)  # a read would raise
     assert one.arena is not None
     into = tensors_in(one.arena, plan, torch.bfloat16)
-    load_weights(plan, into, counter := Counter(), one.filled)
+    load_weights(plan, into, counter := Counter(), one.held)
     assert all(same_bytes(into[name], tensors[name]) for name in tensors)
     assert counter.size_bytes == plan.checkpoint_bytes
 
@@ -67,12 +67,12 @@ def test_the_load_reads_what_was_not_read_ahead(
     with ReadAhead([one]) as ahead:
         ahead.wait()
     assert one.arena is not None
-    one.filled.difference_update({0, 3, 4})
+    one.held.filled.difference_update({0, 3, 4})
     for name in tensors:
         view = one.arena.view(name)
         view[:] = b"x" * len(view)
     into = tensors_in(one.arena, plan, torch.bfloat16)
-    load_weights(plan, into, Counter(), one.filled)
+    load_weights(plan, into, Counter(), one.held)
     stale = torch.full((1,), 0x7878, dtype=torch.int16).view(torch.bfloat16)
     assert bool((into["e"] == stale).any())
     assert not bool((into["e"] == stale).all())
@@ -86,7 +86,7 @@ def test_values_that_were_read_ahead_are_looked_at_too(tmp_path: Path) -> None:
         ahead.wait()
     assert one.arena is not None
     with pytest.raises(NotFiniteError) as caught:
-        load_weights(plan, tensors_in(one.arena, plan, torch.bfloat16), Counter(), one.filled)
+        load_weights(plan, tensors_in(one.arena, plan, torch.bfloat16), Counter(), one.held)
     assert caught.value.tensor == "e"
 
 
@@ -99,7 +99,7 @@ def test_without_an_arena_only_as_much_is_read_as_has_room(
     one = Ahead(plan)
     with ReadAhead([one], room_bytes) as ahead:
         ahead.wait()
-    assert not one.filled
+    assert not one.held.filled
     assert ahead.filled_bytes == 0
     assert ahead.read_bytes == read
 
@@ -134,7 +134,7 @@ def test_a_file_that_changes_after_it_was_read_ahead_is_told_by_the_load(tmp_pat
     os.utime(tmp_path / "model.safetensors", ns=(1, 1))
     into = make_destinations(ODD, torch.bfloat16)
     with pytest.raises(LoadError, match="changed after its header"):
-        load_weights(plan, into, Counter(), one.filled)
+        load_weights(plan, into, Counter(), one.held)
 
 
 def test_leaving_the_block_stops_the_reading(
@@ -153,6 +153,7 @@ def test_leaving_the_block_stops_the_reading(
         return stop(team, PATIENCE_S)
 
     monkeypatch.setattr(pieces, "PIECE_BYTES", 64)
+    monkeypatch.setattr(ahead_module, "_BATCH_BYTES", 64)
     monkeypatch.setattr(os, "preadv", slow)
     monkeypatch.setattr(Team, "stop", stops)
     monkeypatch.setattr(ahead_module, "_PATIENCE_S", PATIENCE_S)

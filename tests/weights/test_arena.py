@@ -17,8 +17,8 @@ from tests.weights.test_load import ODD, Counter, same_bytes
 MIB = 2**20
 
 
-def make_entry(name: str, numel: int) -> TensorEntry:
-    return TensorEntry(name, "BF16", (numel,), Path("x.safetensors"), 0, 2 * numel)
+def make_entry(name: str, numel: int, begin: int = 0) -> TensorEntry:
+    return TensorEntry(name, "BF16", (numel,), Path("x.safetensors"), begin, begin + 2 * numel)
 
 
 def test_places_are_aligned_and_apart() -> None:
@@ -31,6 +31,17 @@ def test_places_are_aligned_and_apart() -> None:
     entries = [make_entry("a", 3), make_entry("c", 40)]
     pointers = [torch.frombuffer(Arena(entries, 2).view(n), dtype=torch.uint8) for n in "ac"]
     assert all(tensor.data_ptr() % 64 == 0 for tensor in pointers)
+
+
+@pytest.mark.parametrize(
+    ("begin", "place"), [(4032, 0), (4033, 64), (4088, 64), (4096, 64), (4097, 0), (8, 0), (63, 0)]
+)
+def test_a_place_is_not_where_processors_take_it_for_its_source(begin: int, place: int) -> None:
+    """That is up to 63 bytes behind it, as far as the last 12 bits tell."""
+    arena = Arena([make_entry("a", 100, begin)], 2)
+    tensor = torch.frombuffer(arena.view("a"), dtype=torch.uint8)
+    assert tensor.data_ptr() % 4096 == place
+    assert (tensor.data_ptr() - begin) % 4096 >= 64
 
 
 def test_an_arena_without_a_weight_is_one() -> None:

@@ -1,7 +1,6 @@
 """Weights as views of their files: the same values, no copy, and the same checks."""
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +11,11 @@ from server.memory.host_source import RESIDENT_NOISE_BYTES
 from server.weights.layout import ExpectedTensor
 from server.weights.load import LoadError, NotFiniteError, load_weights
 from server.weights.mapped import map_tensors
+from server.weights.pieces import Held
 from tests.weights.make import INDEX, make_plan, make_tensors, raw_file, write_single
 from tests.weights.test_load import DTYPES, ODD, Counter, same_bytes
 
-EVERYTHING = range(sys.maxsize)
+EVERYTHING = Held(mapped=True)
 MIB = 2**20
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from server.weights import ahead, pieces
+from server.weights import pieces
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
 from server.weights.layout import draft_layout, target_layout
@@ -80,14 +80,13 @@ def test_each_rank_reads_its_part_and_nothing_else(
         assert sum(read) == counter.size_bytes == plan.checkpoint_bytes == needed
 
 
-@pytest.mark.parametrize("scratch_bytes", [None, 6])
+@pytest.mark.parametrize("in_place", [True, False])
 def test_a_part_is_read_ahead_like_a_whole(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scratch_bytes: int | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_place: bool
 ) -> None:
     tensors = write(tmp_path, "target")
     plan = part_plan(make_plan(tmp_path, target_layout(TARGET)), TARGET, Share(1, 2))
-    arena = Arena(plan.entries, 2) if scratch_bytes is None else None
-    monkeypatch.setattr(ahead, "_SCRATCH_BYTES", scratch_bytes or 1)
+    arena = Arena(plan.entries, 2) if in_place else None
     one = Ahead(plan, arena)
     with ReadAhead([one], cache_bytes=2**20) as reading:
         reading.wait()
@@ -96,7 +95,7 @@ def test_a_part_is_read_ahead_like_a_whole(
         return
     monkeypatch.setattr(os, "preadv", None)  # a read would raise
     into = tensors_in(arena, plan, torch.bfloat16)
-    load_weights(plan, into, Counter(), one.filled)
+    load_weights(plan, into, Counter(), one.held)
     right = cut(tensors, 1, 2)
     assert all(same_bytes(into[name], right[name]) for name in right)
 

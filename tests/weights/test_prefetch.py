@@ -11,9 +11,10 @@ import pytest
 import torch
 
 from server.weights import load as load_module
+from server.weights import page_cache
 from server.weights import prefetch as prefetch_module
 from server.weights.load import load_weights
-from server.weights.pieces import Piece
+from server.weights.pieces import Held
 from server.weights.prefetch import Prefetch
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD, Counter, make_destinations
@@ -32,12 +33,9 @@ def advised(monkeypatch: pytest.MonkeyPatch) -> Iterator[Advice]:
             told.append((begin, size_bytes))
 
     monkeypatch.setattr(os, "posix_fadvise", advise)
-    monkeypatch.setattr(prefetch_module, "_cached", lambda *_: False)
+    monkeypatch.setattr(prefetch_module, "holds", lambda _: False)
+    monkeypatch.setattr(page_cache, "_step_bytes", lambda _: 300)
     return told
-
-
-def begin_of(piece: Piece) -> int:
-    return piece.entry.begin + piece.at_bytes
 
 
 def wait_for(what: Callable[[], bool]) -> None:
@@ -51,15 +49,14 @@ def test_each_byte_is_told_once_in_order_and_in_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: Advice
 ) -> None:
     found = make_pieces(tmp_path, monkeypatch, 1000)
-    monkeypatch.setattr(prefetch_module, "_STEP_BYTES", 300)
-    prefetch = Prefetch(found)
+    prefetch = Prefetch(found, lambda _: Held())
     prefetch.start()
+    wait_for(lambda: bool(advised) and sum(advised[-1]) == found[-1].end)
     assert list(prefetch) == found
-    wait_for(lambda: bool(advised) and sum(advised[-1]) == begin_of(found[-1]) + 770)
     assert prefetch.stop(PATIENCE_S)
     assert all(0 < size_bytes <= 300 for _, size_bytes in advised)
     assert all(sum(one) == other[0] for one, other in pairwise(advised))
-    assert advised[0][0] == begin_of(found[0])
+    assert advised[0][0] == found[0].begin
 
 
 def test_no_more_is_told_than_a_window_ahead_of_what_is_taken(
@@ -67,15 +64,14 @@ def test_no_more_is_told_than_a_window_ahead_of_what_is_taken(
 ) -> None:
     monkeypatch.setattr(prefetch_module, "_PIECES_AHEAD", 3)
     found = make_pieces(tmp_path, monkeypatch)
-    prefetch = Prefetch(found)
+    prefetch = Prefetch(found, lambda _: Held())
     prefetch.start()
     pieces = iter(prefetch)
-    for taken in (0, 1, 5):
+    for taken, most in ((0, 4), (1, 5), (3, 8)):
         list(islice(pieces, taken))
-        most = sum((0, 1, 5)[: (0, 1, 5).index(taken) + 1]) + 4
         wait_for(lambda most=most: len(advised) == most)
         time.sleep(0.02)
-        assert [begin for begin, _ in advised] == [begin_of(piece) for piece in found[:most]]
+        assert [begin for begin, _ in advised] == [piece.begin for piece in found[:most]]
     assert prefetch.stop(PATIENCE_S)
 
 
@@ -84,7 +80,7 @@ def test_a_stop_ends_a_thread_that_waits_though_a_piece_is_taken_meanwhile(
     taken_after: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: Advice
 ) -> None:
     monkeypatch.setattr(prefetch_module, "_PIECES_AHEAD", 1)
-    prefetch = Prefetch(make_pieces(tmp_path, monkeypatch))
+    prefetch = Prefetch(make_pieces(tmp_path, monkeypatch), lambda _: Held())
     prefetch.start()
     wait_for(lambda: len(advised) == 2)
     prefetch.stop(0.0)
@@ -97,27 +93,49 @@ def test_what_is_in_place_or_in_the_page_cache_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: Advice
 ) -> None:
     found = make_pieces(tmp_path, monkeypatch, 2**20)
-    ends = {begin_of(found[-1]), begin_of(found[-1]) + found[-1].size_bytes - 1}
-    monkeypatch.setattr(prefetch_module, "_cached", lambda _, at: at in ends)
-    prefetch = Prefetch(found, {found[0].number})
+    monkeypatch.setattr(prefetch_module, "holds", lambda piece: piece is found[-1])
+    monkeypatch.setattr(page_cache, "_step_bytes", lambda _: 2**20)
+    held = Held({found[0].number})
+    prefetch = Prefetch(found, lambda _: held)
     prefetch.start()
-    list(prefetch)
     wait_for(lambda: not any(t.name == "load-disk" for t in threading.enumerate()))
-    assert [begin for begin, _ in advised] == [begin_of(piece) for piece in found[1:-1]]
+    assert [begin for begin, _ in advised] == [piece.begin for piece in found[1:-1]]
+    assert held.brought == {piece.number for piece in found[1:-1]}
 
 
-def test_the_page_cache_is_asked_and_where_it_cannot_be_the_disk_is_told(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_bytes(b"12")
-    with file.open("rb") as opened:
-        assert prefetch_module._cached(opened.fileno(), 1)  # just written
-        assert not prefetch_module._cached(opened.fileno(), 2)  # behind the end
-    reads, writes = os.pipe()
-    try:
-        assert not prefetch_module._cached(reads, 0)  # nothing that has a place
-    finally:
-        os.close(reads)
-        os.close(writes)
+def test_what_was_taken_already_is_not_told_but_known_to_come_from_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: Advice
+) -> None:
+    """Whoever took it may have let it go again, and it would be read twice."""
+    found, held = make_pieces(tmp_path, monkeypatch, 1000), Held()
+    monkeypatch.setattr(page_cache, "_step_bytes", lambda _: 1000)
+    prefetch = Prefetch(found, lambda _: held)
+    list(islice(iter(prefetch), 3))
+    prefetch.start()
+    wait_for(lambda: not any(t.name == "load-disk" for t in threading.enumerate()))
+    assert [begin for begin, _ in advised] == [piece.begin for piece in found[3:]]
+    assert held.brought == {piece.number for piece in found}
+
+
+@pytest.mark.parametrize(
+    ("keep", "brought", "dropped"),
+    [(False, {0, 1, 2}, True), (False, {0, 2}, False), (True, {0, 1, 2}, False)],
+)
+def test_only_what_was_brought_is_let_go_and_only_where_it_is_not_to_stay(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    keep: bool,
+    brought: set[int],
+    dropped: bool,
+) -> None:
+    told = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: told.append(given))
+    found = make_pieces(tmp_path, monkeypatch)[:3]
+    held = Held(brought=brought, keep_cached=keep)
+    told.clear()
+    Prefetch(found, lambda _: held).release(found)
+    range_bytes = (found[0].descriptor, found[0].begin, found[2].end - found[0].begin)
+    assert told == ([(*range_bytes, os.POSIX_FADV_DONTNEED)] if dropped else [])
 
 
 def test_a_load_leaves_no_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ import torch
 
 from server.weights import pieces
 from server.weights.load import _ToGpu
-from server.weights.pieces import PIECE_BYTES, cut, open_files
+from server.weights.pieces import SLOT_BYTES, Held, cut, open_files
+from server.weights.prefetch import Prefetch
 from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD, make_destinations
@@ -17,7 +18,7 @@ class Ring:
     """Two buffers whose copies run only when a buffer is taken again, or at the end."""
 
     def __init__(self) -> None:
-        self._slots = [torch.zeros(PIECE_BYTES, dtype=torch.uint8) for _ in range(2)]
+        self._slots = [torch.zeros(SLOT_BYTES, dtype=torch.uint8) for _ in range(2)]
         self._sent: list[tuple[torch.Tensor, torch.Tensor] | None] = [None, None]
         self._next = 0
         self.finished = False
@@ -27,7 +28,8 @@ class Ring:
         return self._slots[self._next]
 
     def send(self, staged: torch.Tensor, into: torch.Tensor) -> None:
-        assert staged.data_ptr() == self._slots[self._next].data_ptr()
+        slot = self._slots[self._next]
+        assert staged.untyped_storage().data_ptr() == slot.untyped_storage().data_ptr()
         self._sent[self._next] = (staged, into)
         self._next = 1 - self._next
 
@@ -57,7 +59,7 @@ def test_pieces_go_round_the_rings_of_several_threads(
 
     def make_worker() -> _ToGpu:
         rings.append(Ring())
-        return _ToGpu(flat, rings[-1])
+        return _ToGpu(flat, rings[-1], Prefetch((), lambda _: Held()))
 
     with open_files(plan) as descriptors:
         team = Team(make_worker, cut(plan, descriptors), lambda _: None, 4)

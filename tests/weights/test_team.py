@@ -1,13 +1,17 @@
 """Pieces, and the threads that share them: every byte once, faults carried, nothing left over."""
 
+import errno
+import os
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from server.weights import pieces
-from server.weights.pieces import LoadError, Piece, cut, open_files
+from server.weights.pieces import LoadError, Piece, batches, cut, open_files, read_batch
 from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single
 from tests.weights.test_load import ODD
@@ -56,6 +60,74 @@ def test_pieces_cover_each_byte_once_in_file_order(
     assert ends[-1] == (tmp_path / "model.safetensors").stat().st_size
     assert [piece.number for piece in found] == list(range(len(found)))
     assert all(piece.size_bytes % 2 == 0 and piece.size_bytes <= piece_bytes for piece in found)
+
+
+@pytest.mark.parametrize(
+    ("most_bytes", "sizes"),
+    [(16816, [16816]), (16815, [46, 16770]), (46, [46, 16770]), (45, [44, 2, 16770])],
+)
+def test_pieces_side_by_side_are_one_batch_as_far_as_they_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int, sizes: list[int]
+) -> None:
+    found = make_pieces(tmp_path, monkeypatch, 10**6)
+    told = [sum(piece.size_bytes for piece in batch) for batch in batches(found, most_bytes)]
+    assert told == sizes
+    assert [piece for batch in batches(found, most_bytes) for piece in batch] == found
+    assert not list(batches([], 10))
+
+
+def test_what_is_apart_is_not_one_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, two, three = make_pieces(tmp_path, monkeypatch)[:3]
+    assert list(batches([one, three], 10**6)) == [(one,), (three,)]
+    elsewhere = replace(two, descriptor=two.descriptor + 1)
+    assert list(batches([one, elsewhere], 10**6)) == [(one,), (elsewhere,)]
+    in_part = replace(two, entry=two.entry._replace(pitch_bytes=8))
+    assert list(batches([one, in_part, three], 10**6)) == [(one,), (in_part,), (three,)]
+    monkeypatch.setattr(pieces, "_MOST_VIEWS", 2)
+    assert list(batches([one, two, three], 10**6)) == [(one, two), (three,)]
+
+
+@pytest.mark.parametrize("most_bytes", [1, 41, 42, 45, 1000, 10**6])
+def test_a_batch_is_whole_however_little_one_call_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most_bytes: int
+) -> None:
+    write_single(tmp_path, tensors := make_tensors(ODD))
+    plan, preadv = make_plan(tmp_path, ODD), os.preadv
+
+    def short(descriptor: int, views: list[memoryview], at: int) -> int:
+        left, cut_views = most_bytes, []
+        for view in views:
+            cut_views.append(view[:left])
+            left -= len(cut_views[-1])
+        return preadv(descriptor, cut_views, at)
+
+    monkeypatch.setattr(os, "preadv", short)
+    with open_files(plan) as descriptors:
+        batch = next(batches(cut(plan, descriptors), 10**6))
+        memory = [memoryview(bytearray(piece.size_bytes)) for piece in batch]
+        read_batch(batch, memory)
+    right = b"".join(bytes(t.view(-1).view(torch.uint8).numpy()) for t in tensors.values())
+    assert b"".join(memory) == right
+
+
+def test_a_batch_that_fails_names_the_tensor_that_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_single(tmp_path, make_tensors(ODD))
+    plan, preadv = make_plan(tmp_path, ODD), os.preadv
+
+    def fails(descriptor: int, views: list[memoryview], at: int) -> int:
+        if at + sum(map(len, views)) > plan.entries[-1].begin:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        return preadv(descriptor, views, at)
+
+    monkeypatch.setattr(os, "preadv", fails)
+    with open_files(plan) as descriptors:
+        batch = next(batches(cut(plan, descriptors), 10**6))
+        memory = [memoryview(bytearray(piece.size_bytes)) for piece in batch]
+        with pytest.raises(LoadError, match="Input/output") as caught:
+            read_batch(batch, memory)
+    assert caught.value.tensor == plan.entries[-1].name
 
 
 def test_every_piece_is_filled_once_and_told(
