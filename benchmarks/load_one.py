@@ -7,14 +7,11 @@ much resident memory peaked above what the process had before. Imports are not c
 that is not installed gives {"missing": NAME}.
 """
 
-import ctypes
 import json
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -23,22 +20,21 @@ from server.config.geometry import DTYPE_BYTES
 from server.memory.host import high_water_bytes, reset_high_water, resident_set_bytes
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
-from server.weights.entries import TensorEntry
 from server.weights.finite import not_finite
 from server.weights.index import read_inventory
 from server.weights.load import load_weights, tensors_in
 from server.weights.load_plan import LoadPlan
 from server.weights.mapped import map_tensors
 from server.weights.pieces import Held
-from server.weights.team import thread_count
 
 Tensors = dict[str, torch.Tensor]
 Load = Callable[[], Tensors]
-_STEP_BYTES = 16 * 2**20
 TENSORIZED = "all.tensors"
 
 
-class _Silent:
+class Silent:
+    """Progress that is not told."""
+
     def advance(self, size_bytes: int) -> None:
         """Nobody watches."""
 
@@ -58,12 +54,24 @@ def files_of(folder: Path) -> list[str]:
 
 
 def ours(folder: Path) -> Load:
-    """As a boot does it without reading ahead, the check of every value included."""
+    """As a boot does it without reading ahead, the check of every value included.
+
+    What it brings into the page cache it drops, as where there is no room for both.
+    """
+    return _ours(folder, keep_cached=False)
+
+
+def ours_kept(folder: Path) -> Load:
+    """The same where there is room: the files stay in the page cache."""
+    return _ours(folder, keep_cached=True)
+
+
+def _ours(folder: Path, *, keep_cached: bool) -> Load:
     plan = plan_of(folder)
 
     def load() -> Tensors:
         tensors = tensors_in(Arena(plan.entries, DTYPE_BYTES[plan.dtype]), plan, torch.bfloat16)
-        load_weights(plan, tensors, _Silent())
+        load_weights(plan, tensors, Silent(), Held(keep_cached=keep_cached))
         return tensors
 
     return load
@@ -75,7 +83,7 @@ def ours_mapped(folder: Path) -> Load:
 
     def load() -> Tensors:
         tensors = map_tensors(plan)
-        load_weights(plan, tensors, _Silent(), Held(mapped=True))
+        load_weights(plan, tensors, Silent(), Held(mapped=True))
         return tensors
 
     return load
@@ -90,70 +98,7 @@ def ours_mapped_unchecked(folder: Path) -> Load:
 def ours_unchecked(folder: Path) -> Load:
     """The reads alone, as before the import, into fresh memory: what other loaders do."""
     plan = plan_of(folder)
-    return lambda: _read_alone(plan, Arena(plan.entries, DTYPE_BYTES[plan.dtype]))
-
-
-def ours_touched(folder: Path) -> Load:
-    """Read and check into an arena whose pages were written before."""
-    plan = plan_of(folder)
-    arena = _touched(plan)
-    tensors = tensors_in(arena, plan, torch.bfloat16)
-
-    def load() -> Tensors:
-        load_weights(plan, tensors, _Silent())
-        return tensors
-
-    return load
-
-
-def ours_touched_unchecked(folder: Path) -> Load:
-    """Read alone, as before the import, into an arena whose pages were written before."""
-    plan = plan_of(folder)
-    arena = _touched(plan)
-    return lambda: _read_alone(plan, arena)
-
-
-def pread_touched(folder: Path) -> Load:
-    """The kernel's own copy into memory written before: nothing but preadv, by as many threads."""
-    sizes = {os.open(name, os.O_RDONLY): Path(name).stat().st_size for name in files_of(folder)}
-    tensor = _buffer(sum(sizes.values()))
-    tensor.zero_()
-    begin, steps = tensor.data_ptr(), []
-    for descriptor, size_bytes in sizes.items():
-        for at in range(0, size_bytes, _STEP_BYTES):
-            step_bytes = min(_STEP_BYTES, size_bytes - at)
-            memory = (ctypes.c_char * step_bytes).from_address(begin + at)
-            steps.append(partial(os.preadv, descriptor, [memory], at))
-        begin += size_bytes
-
-    def load() -> Tensors:
-        _threads(steps)
-        return {"all": tensor}
-
-    return load
-
-
-def memcpy_touched(folder: Path) -> Load:
-    """Plain memcpy of as many bytes by as many threads, both sides written before."""
-    return _memcpy(sum(Path(name).stat().st_size for name in files_of(folder)), touched=True)
-
-
-def memcpy_untouched(folder: Path) -> Load:
-    """Plain memcpy into fresh memory."""
-    return _memcpy(sum(Path(name).stat().st_size for name in files_of(folder)), touched=False)
-
-
-def memcpy_touched_checked(folder: Path) -> Load:
-    """Plain memcpy, then the same look at every value as a second pass."""
-    copy = memcpy_touched(folder)
-
-    def load() -> Tensors:
-        tensors = copy()
-        parts = tensors["all"].split(_STEP_BYTES // 2)
-        _threads(partial(not_finite, part) for part in parts)
-        return tensors
-
-    return load
+    return lambda: read_alone(plan, Arena(plan.entries, DTYPE_BYTES[plan.dtype]))
 
 
 def load_file(folder: Path) -> Load:
@@ -244,15 +189,10 @@ METHODS: dict[str, Callable[[Path], Load]] = {
     method.__name__: method
     for method in (
         ours,
+        ours_kept,
         ours_unchecked,
         ours_mapped,
         ours_mapped_unchecked,
-        ours_touched,
-        ours_touched_unchecked,
-        pread_touched,
-        memcpy_touched,
-        memcpy_touched_checked,
-        memcpy_untouched,
         load_file,
         load_file_checked,
         load_file_pread,
@@ -284,62 +224,11 @@ def measure(method: str, folder: Path) -> dict[str, float]:
     }
 
 
-def _read_alone(plan: LoadPlan, arena: Arena) -> Tensors:
+def read_alone(plan: LoadPlan, arena: Arena) -> Tensors:
+    """What is read while torch is imported."""
     with ReadAhead([Ahead(plan, arena)]) as ahead:
         ahead.wait()
     return tensors_in(arena, plan, torch.bfloat16)
-
-
-def _touched(plan: LoadPlan) -> Arena:
-    arena = Arena(plan.entries, DTYPE_BYTES[plan.dtype])
-    for tensor in tensors_in(arena, plan, torch.bfloat16).values():
-        tensor.zero_()
-    return arena
-
-
-def _buffer(size_bytes: int) -> torch.Tensor:
-    """Memory such as the weights have, fresh, as one tensor."""
-    entry = TensorEntry("all", "BF16", (size_bytes // 2,), Path(), 0, size_bytes // 2 * 2)
-    plan = LoadPlan("target", (entry,), {}, "bfloat16")
-    return tensors_in(Arena([entry], 2), plan, torch.bfloat16)["all"]
-
-
-def _memcpy(size_bytes: int, *, touched: bool) -> Load:
-    source, into = _buffer(size_bytes), _buffer(size_bytes)
-    source.fill_(0.5)
-    if touched:
-        into.zero_()
-
-    def copy(at: int) -> None:
-        step_bytes = min(_STEP_BYTES, into.nbytes - at)
-        ctypes.memmove(into.data_ptr() + at, source.data_ptr() + at, step_bytes)
-
-    def load() -> Tensors:
-        _threads(partial(copy, at) for at in range(0, into.nbytes, _STEP_BYTES))
-        return {"all": into}
-
-    return load
-
-
-def _threads(steps: Iterable[Callable[[], object]]) -> None:
-    """Every step, by as many threads as the loader uses."""
-    left = iter(steps)
-    lock = threading.Lock()
-
-    def run() -> None:
-        torch.set_num_threads(1)
-        while True:
-            with lock:
-                step = next(left, None)
-            if step is None:
-                return
-            step()
-
-    threads = [threading.Thread(target=run) for _ in range(thread_count())]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
 
 
 def main() -> int:
