@@ -21,7 +21,7 @@ def main() -> int:
     # Until the boot can answer it, Ctrl-C ends the process without a traceback.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     # A refusal lives for a moment. Collecting while it imports, and once more at its end, finds
-    # nothing and costs the operator a fifth of the wait.
+    # nothing and costs the operator a fifth of the wait. A boot collects once torch is imported.
     gc.disable()
     _fill_closed_streams()
     try:

@@ -55,9 +55,10 @@ def _keeps_cached(placed: Placed, available_bytes: int) -> bool:
     """Whether the files stay in the page cache beside all that is planned, for the next boot.
 
     Where the KV pool would push them out again, they are not to take memory in the first place.
-    What ranks share is left to the kernel: one does not know what another has yet to read.
+    What ranks share is left to the kernel: one does not know what another has yet to read. So is
+    the decision under a limit on this process, which does not count the page cache.
     """
-    if placed.options.weights == MAPPED or placed.seat.sharers > 1:
+    if placed.options.weights == MAPPED or placed.seat.sharers > 1 or process_limits():
         return True
     if placed.facts.kind is DeviceKind.CPU:
         available_bytes -= planned_bytes(placed)

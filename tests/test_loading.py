@@ -15,6 +15,7 @@ import torch
 from server import loading, placing, serve, startup
 from server.admission import Admission
 from server.log import Log, Refused
+from server.memory.cgroup import Bound
 from server.memory.host import HostMemory
 from server.options import Options
 from server.report import NOT_LOADED, NOT_TOUCHED
@@ -42,7 +43,21 @@ sys.argv = ["server", *sys.argv[1:]]
 runpy.run_module("server", run_name="__main__", alter_sys=True)
 """
 
-
+# Starts a boot that tells, before two of its phases, whether garbage is collected.
+_COLLECTING = """
+import gc, sys
+from server import placing, process, serve
+place, profile = placing.place, serve.profile
+def told(name, whole):
+    def run(*given):
+        frozen = gc.get_freeze_count()
+        print("gc", name, gc.isenabled(), "many" if frozen > 10**5 else frozen, file=sys.stderr)
+        return whole(*given)
+    return run
+placing.place, serve.profile = told("device", place), told("profile", profile)
+from server.__main__ import main
+sys.exit(main())
+"""
 # Starts a boot whose look at the weights hangs inside torch, as it may over mapped files.
 _LOOKING = """
 import os, runpy, sys
@@ -172,6 +187,9 @@ def test_without_room_the_files_of_several_ranks_and_mapped_ones_stay(
     assert all(one.held.keep_cached for one in loading.read_ahead(shared).plans.values())
     mapped, _ = place(weights="mapped")
     assert all(one.held.keep_cached for one in loading.read_ahead(mapped).plans.values())
+    # A limit on the process (ulimit -v) does not count the page cache.
+    monkeypatch.setattr(loading, "process_limits", lambda: [Bound("a limit", 1, 1)])
+    assert all(one.held.keep_cached for one in loading.read_ahead(alone).plans.values())
 
 
 @pytest.mark.parametrize(("resident", "runtime"), [(2**30, 2**30 - 1000), (999, 0)])
@@ -222,6 +240,17 @@ def test_a_device_that_turns_out_to_be_a_gpu_does_not_map() -> None:
     outcome = placing._mappable(placing.replace(placed, facts=facts))
     assert [found.rule for found in outcome.findings] == ["SD705"]
     assert not placing._mappable(placed).findings
+
+
+def test_garbage_is_collected_once_torch_is_there_and_not_that_of_its_import(cache: Path) -> None:
+    command = [sys.executable, "-c", _COLLECTING, *BOOT, *ONCE]
+    done = subprocess.run(
+        command, env=environment(cache), cwd=cache, capture_output=True, text=True, check=True
+    )
+    assert [line for line in done.stderr.splitlines() if line.startswith("gc")] == [
+        "gc device False 0",
+        "gc profile True many",
+    ]
 
 
 def test_a_refusal_at_the_gate_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

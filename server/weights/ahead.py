@@ -6,7 +6,7 @@ they are read into the kernel's page cache only, from which the load then copies
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -55,7 +55,7 @@ class ReadAhead:
         self._cache_bytes = cache_bytes
         self._owners: dict[int, Ahead] = {}
         self._files = ExitStack()
-        self._prefetch = Prefetch((), self._held_of)
+        self._prefetch = Prefetch((), _held_by(self._owners))
         self._team: Team[tuple[Piece, ...]] | None = None
         self._fault: LoadError | None = None
         self._switch_s = sys.getswitchinterval()
@@ -67,7 +67,7 @@ class ReadAhead:
         except LoadError as fault:
             self._fault = fault
             return self
-        self._prefetch = Prefetch(pieces, self._held_of)
+        self._prefetch = Prefetch(pieces, _held_by(self._owners))
         work = batches(self._prefetch, _BATCH_BYTES)
         # One processor is for the thread that imports.
         threads = max(1, min(_MOST_THREADS, len(os.sched_getaffinity(0)) - 1))
@@ -92,7 +92,7 @@ class ReadAhead:
         self.stop()
 
     def stop(self) -> None:
-        """Finish the pieces under way, so that `filled` stands. Raises LoadError."""
+        """Finish the batches under way, so that what is `held` stands. Raises LoadError."""
         sys.setswitchinterval(self._switch_s)
         self._prefetch.stop()
         if self._team is not None:
@@ -101,6 +101,7 @@ class ReadAhead:
                 raise fault
             if fault is not None:
                 raise RuntimeError("reading ahead failed") from fault
+            self._team = None  # which refers to this object: nobody is to collect that
         self._files.close()
         if self._fault is not None:
             raise self._fault
@@ -117,9 +118,6 @@ class ReadAhead:
             self._cache_bytes -= sum(piece.size_bytes for piece in pieces)
         return pieces
 
-    def _held_of(self, piece: Piece) -> Held:
-        return self._owners[piece.descriptor].held
-
     def _make_reader(self) -> Worker[tuple[Piece, ...]]:
         return _Reader(self._owners, self._prefetch)
 
@@ -130,6 +128,10 @@ class ReadAhead:
         if ahead.arena is not None:
             ahead.held.filled.update(piece.number for piece in batch)
             self.filled_bytes += size_bytes
+
+
+def _held_by(owners: dict[int, Ahead]) -> Callable[[Piece], Held]:
+    return lambda piece: owners[piece.descriptor].held
 
 
 class _Reader:

@@ -13,16 +13,22 @@ from pathlib import Path
 
 from server.weights.pieces import Piece
 
-_DEVICES = Path("/sys/dev/block")
+_SYSFS = Path("/sys")
 _UNKNOWN_BYTES = 2**20
-_LIMITS = ("max_sectors_kb", "read_ahead_kb")
 
 
-def holds(piece: Piece) -> bool:
-    """True when the end of the piece is in the page cache; False also where nobody can tell."""
-    with suppress(OSError, AttributeError):
-        return os.preadv(piece.descriptor, [bytearray(1)], piece.end - 1, os.RWF_NOWAIT) == 1
-    return False
+def holds(piece: Piece) -> bool | None:
+    """True when the piece is in the page cache, by its middle and its end; None: nobody can tell.
+
+    Overlay and network file systems, and kernels before 4.14, do not.
+    """
+    try:
+        places = (piece.begin + piece.size_bytes // 2, piece.end - 1)
+        return all(_is_there(piece.descriptor, at) for at in places)
+    except BlockingIOError:
+        return False
+    except (OSError, AttributeError):
+        return None
 
 
 def expect(piece: Piece) -> None:
@@ -41,19 +47,29 @@ def drop(descriptor: int, begin: int = 0, size_bytes: int = 0) -> None:
 
 
 @lru_cache
-def window_bytes(device: int, devices: Path = _DEVICES) -> int:
+def window_bytes(device: int, sysfs: Path = _SYSFS) -> int:
     """How much one call has the kernel read of a file on `device`, however much it asks for.
 
-    The larger of the device's largest request and of its read-ahead (`force_page_cache_ra` in
-    torvalds/linux `mm/readahead.c`); 1 MiB where sysfs does not tell it.
+    The larger of the device's largest request and of the file's read-ahead, which is twice the
+    device's where a file is read in order (`force_page_cache_ra` in torvalds/linux
+    `mm/readahead.c`); 1 MiB where sysfs does not tell it.
     """
-    place = devices / f"{os.major(device)}:{os.minor(device)}"
-    for folder in (place / "queue", place / "../queue"):  # a disk, and a part of one
-        with suppress(OSError, ValueError):
-            return (
-                max(int((folder / name).read_text()) * 1024 for name in _LIMITS) or _UNKNOWN_BYTES
-            )
+    number = f"{os.major(device)}:{os.minor(device)}"
+    disk = sysfs / "dev/block" / number
+    for folder in (disk / "queue", disk / "../queue", sysfs / "class/bdi" / number):
+        if largest := max(_size(folder / "max_sectors_kb"), 2 * _size(folder / "read_ahead_kb")):
+            return largest
     return _UNKNOWN_BYTES
+
+
+def _size(file: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int(file.read_text()) * 1024
+    return 0
+
+
+def _is_there(descriptor: int, at: int) -> bool:
+    return os.preadv(descriptor, [bytearray(1)], at, os.RWF_NOWAIT) == 1
 
 
 def _step_bytes(descriptor: int) -> int:

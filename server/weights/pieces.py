@@ -67,9 +67,9 @@ class Piece:
 class Held:
     """What is known of a plan's pieces, by their numbers.
 
-    `filled` are in their final place, or all where the files are `mapped`. `brought` are in the
-    page cache because this process had them read; unless `keep_cached`, each is dropped from there
-    once it is in its place.
+    `filled` are in their final place, or all where the files are `mapped`. `brought` were not in
+    the page cache when they were looked for, so this process has them read; unless `keep_cached`,
+    each is dropped from there once it is in its place.
     """
 
     filled: set[int] = field(default_factory=set)

@@ -7,6 +7,7 @@ work: on a shared virtual machine with two cores, a cold load of 4 GB took 2.4 s
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, groupby
 
 from server.weights.page_cache import drop, expect, holds
 from server.weights.pieces import Held, Piece
@@ -39,6 +40,7 @@ class Prefetch:
             with self._moved:
                 self._taken += 1
                 self._moved.notify()
+            # A hit may be the kernel's own read-ahead by now; such a piece stays in the page cache.
             if at >= self._seen:
                 self._see(piece)
             yield piece
@@ -52,20 +54,22 @@ class Prefetch:
             self._thread.join(patience_s)
         return not self._thread.is_alive()
 
-    def release(self, batch: Sequence[Piece]) -> None:
-        """The pieces, which lie side by side, are in place: the page cache may forget them.
-
-        Unless others have had them there before.
-        """
-        if all(map(self._is_ours, batch)):
-            begin = batch[0].begin
-            drop(batch[0].descriptor, begin, batch[-1].end - begin)
+    def release(self, pieces: Sequence[Piece]) -> None:
+        """They are in place: the page cache may forget what this process had it read of them."""
+        for (descriptor, ours), run in groupby(pieces, self._whose):
+            if ours:
+                begin, *_, end = chain.from_iterable((piece.begin, piece.end) for piece in run)
+                drop(descriptor, begin, end - begin)
 
     def release_files(self) -> None:
-        """Of files that are read in full: what lies across two pieces was kept until now."""
+        """All are in place: what lies across two pieces too, and around them where all are ours."""
+        self.release(self._pieces)
         foreign = {piece.descriptor for piece in self._pieces if not self._is_ours(piece)}
         for descriptor in {piece.descriptor for piece in self._pieces} - foreign:
             drop(descriptor)
+
+    def _whose(self, piece: Piece) -> tuple[int, bool]:
+        return piece.descriptor, self._is_ours(piece)
 
     def _is_ours(self, piece: Piece) -> bool:
         held = self._held_of(piece)
@@ -85,9 +89,10 @@ class Prefetch:
                     expect(piece)
 
     def _see(self, piece: Piece) -> bool:
-        """Before it is read: whether it is to come from the disk, which is written down."""
+        """Before it is read: whether to ask the disk for it. What is known to be absent is ours."""
         held = self._held_of(piece)
-        absent = not (held.has(piece) or piece.entry.pitch_bytes or holds(piece))
-        if absent:
+        if held.has(piece) or piece.entry.pitch_bytes or (there := holds(piece)):
+            return False
+        if there is False:
             held.brought.add(piece.number)
-        return absent
+        return True

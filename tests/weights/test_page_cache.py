@@ -11,6 +11,7 @@ import torch
 
 from server.weights import load as load_module
 from server.weights import pieces
+from server.weights import prefetch as prefetch_module
 from server.weights.ahead import Ahead, ReadAhead
 from server.weights.arena import Arena
 from server.weights.entries import TensorEntry
@@ -19,8 +20,10 @@ from server.weights.load import load_weights
 from server.weights.load_plan import LoadPlan
 from server.weights.page_cache import drop, expect, holds, window_bytes
 from server.weights.pieces import Held, Piece
+from server.weights.prefetch import Prefetch
 from tests.weights.make import make_plan, write_single
 from tests.weights.test_load import Counter, make_destinations
+from tests.weights.test_prefetch import wait_for
 
 PAGE = 4096
 _LIBRARY = ctypes.CDLL(None)
@@ -41,7 +44,7 @@ def cached(file: Path) -> set[int]:
 
 def forget(file: Path) -> None:
     """What was just written may take a moment to become what can be forgotten."""
-    for _ in range(100):
+    for _ in range(10):
         with file.open("rb") as opened:
             os.fsync(opened.fileno())
             os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
@@ -109,7 +112,7 @@ def test_a_part_that_was_there_before_is_not_forgotten_with_the_rest(plan: LoadP
     with file_of(plan).open("rb") as opened:
         last = os.fstat(opened.fileno()).st_size - 1
         os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
-        os.pread(opened.fileno(), 1, last)
+        os.pread(opened.fileno(), 64 * 1024, last + 1 - 64 * 1024)
     held = Held(keep_cached=False)
     load_weights(plan, make_destinations(LAYOUT, torch.bfloat16), Counter(), held)
     assert held.brought
@@ -120,10 +123,10 @@ def test_a_piece_is_asked_for_found_and_let_go(plan: LoadPlan) -> None:
     file = file_of(plan)
     with file.open("rb") as opened:
         piece = Piece(0, plan.entries[0], opened.fileno(), 0, 64 * 1024)
-        assert not holds(piece)
+        assert holds(piece) is False
+        forget(file)  # to ask has the kernel read a page
         expect(piece)
-        opened.read()  # the disk is only asked to begin
-        assert holds(piece)
+        wait_for(lambda: bool(holds(piece)))  # the disk is only asked to begin
         drop(piece.descriptor)
         assert not cached(file)
 
@@ -133,7 +136,7 @@ def test_where_nobody_can_tell_nothing_is_cached() -> None:
     entry = TensorEntry("a", "BF16", (4,), Path("x"), 0, 8)
     try:
         piece = Piece(0, entry, reads, 0, 8)
-        assert not holds(piece)
+        assert holds(piece) is None
         expect(piece)
         drop(reads, 0, 8)
     finally:
@@ -141,21 +144,63 @@ def test_where_nobody_can_tell_nothing_is_cached() -> None:
         os.close(writes)
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_each_piece_goes_as_soon_as_it_is_in_its_place(
+    plan: LoadPlan, monkeypatch: pytest.MonkeyPatch, in_place: bool
+) -> None:
+    """Not only at the end: memory for both is what there is not. Pages that two pieces share stay
+    for a while, and all parts of the kernel's larger units that do.
+    """
+    told: list[int] = []
+    monkeypatch.setattr(prefetch_module, "drop", lambda _, begin, size_bytes: told.append(begin))
+    monkeypatch.setattr(Prefetch, "release_files", lambda _: None)
+    held = Held(keep_cached=False)
+    begins = [piece.begin for piece in pieces.cut(plan, dict.fromkeys(plan.shards, 0))]
+    if in_place:
+        with ReadAhead([Ahead(plan, Arena(plan.entries, 2), held)]) as ahead:
+            ahead.wait()
+        assert told == begins[:1]  # one batch
+    else:
+        load_weights(plan, make_destinations(LAYOUT, torch.bfloat16), Counter(), held)
+        assert sorted(told) == begins
+
+
+def test_what_the_reading_of_the_header_brought_keeps_no_more_than_its_piece(
+    plan: LoadPlan,
+) -> None:
+    """And the next boot is not misled by it."""
+    file = file_of(plan)
+    for _ in range(2):
+        with file.open("rb") as opened:
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+            opened.read(72 * 1024)
+        one = Ahead(plan, Arena(plan.entries, 2), Held(keep_cached=False))
+        with ReadAhead([one]) as ahead:
+            ahead.wait()
+        load_weights(plan, make_destinations(LAYOUT, torch.bfloat16), Counter(), one.held)
+        everything = {piece.number for piece in pieces.cut(plan, dict.fromkeys(plan.shards, 0))}
+        assert one.held.brought == everything - {0}
+        assert cached(file) <= set(range(40))
+
+
 @pytest.mark.parametrize(
     ("largest", "ahead", "window"),
-    [("128", "8192", 2**23), ("4096", "128", 2**22), ("0", "0", 2**20), ("odd", "128", 2**20)],
+    [("128", "8192", 2**24), ("4096", "128", 2**22), ("0", "0", 2**20), ("odd", "128", 2**18)],
 )
-@pytest.mark.parametrize("partition", [True, False])
+@pytest.mark.parametrize("place", ["sda", "sda/sda1", "bdi"])
 def test_one_call_reads_as_much_as_the_device_takes(
-    tmp_path: Path, largest: str, ahead: str, window: int, partition: bool
+    tmp_path: Path, largest: str, ahead: str, window: int, place: str
 ) -> None:
-    disk = tmp_path / "sda"
+    disk, number = tmp_path / "sda", os.makedev(8, 1)
     (disk / "queue").mkdir(parents=True)
-    (disk / "queue/max_sectors_kb").write_text(largest)
-    (disk / "queue/read_ahead_kb").write_text(ahead)
     (disk / "sda1").mkdir()
-    number = os.makedev(8, 1 if partition else 0)
-    (tmp_path / f"8:{os.minor(number)}").symlink_to(disk / "sda1" if partition else disk)
+    (tmp_path / "dev/block").mkdir(parents=True)
+    (tmp_path / "class/bdi/8:1").mkdir(parents=True)
+    told = tmp_path / "class/bdi/8:1" if place == "bdi" else disk / "queue"
+    (told / "max_sectors_kb").write_text(largest)
+    (told / "read_ahead_kb").write_text(ahead)
+    if place != "bdi":
+        (tmp_path / "dev/block/8:1").symlink_to(tmp_path / place)
     assert window_bytes(number, tmp_path) == window
 
 

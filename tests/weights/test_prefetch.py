@@ -118,24 +118,49 @@ def test_what_was_taken_already_is_not_told_but_known_to_come_from_the_disk(
 
 
 @pytest.mark.parametrize(
-    ("keep", "brought", "dropped"),
-    [(False, {0, 1, 2}, True), (False, {0, 2}, False), (True, {0, 1, 2}, False)],
+    ("keep", "brought", "runs"),
+    [
+        (False, {0, 1, 2}, [(0, 2)]),
+        (False, {0, 2}, [(0, 0), (2, 2)]),
+        (False, {1, 2}, [(1, 2)]),
+        (False, set(), []),
+        (True, {0, 1, 2}, []),
+    ],
 )
 def test_only_what_was_brought_is_let_go_and_only_where_it_is_not_to_stay(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     keep: bool,
     brought: set[int],
-    dropped: bool,
+    runs: list[tuple[int, int]],
 ) -> None:
-    told = []
-    monkeypatch.setattr(os, "posix_fadvise", lambda *given: told.append(given))
     found = make_pieces(tmp_path, monkeypatch)[:3]
+    told: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "posix_fadvise", lambda *given: told.append(given))
     held = Held(brought=brought, keep_cached=keep)
+    prefetch = Prefetch(found, lambda _: held)
+    prefetch.release(found)
+    ranges = [(found[a].begin, found[b].end - found[a].begin) for a, b in runs]
+    descriptor = found[0].descriptor
+    assert told == [(descriptor, *one, os.POSIX_FADV_DONTNEED) for one in ranges]
     told.clear()
-    Prefetch(found, lambda _: held).release(found)
-    range_bytes = (found[0].descriptor, found[0].begin, found[2].end - found[0].begin)
-    assert told == ([(*range_bytes, os.POSIX_FADV_DONTNEED)] if dropped else [])
+    prefetch.release_files()
+    whole = [(0, 0)] if runs == [(0, 2)] else []
+    assert told == [(descriptor, *one, os.POSIX_FADV_DONTNEED) for one in ranges + whole]
+
+
+def test_where_nobody_can_tell_the_disk_is_told_and_nothing_is_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, advised: Advice
+) -> None:
+    """What others have in the page cache of such a file system stays there."""
+    found, held = make_pieces(tmp_path, monkeypatch, 1000), Held(keep_cached=False)
+    monkeypatch.setattr(prefetch_module, "holds", lambda _: None)
+    monkeypatch.setattr(page_cache, "_step_bytes", lambda _: 1000)
+    prefetch = Prefetch(found, lambda _: held)
+    prefetch.start()
+    wait_for(lambda: not any(t.name == "load-disk" for t in threading.enumerate()))
+    assert [begin for begin, _ in advised] == [piece.begin for piece in found]
+    assert not held.brought
 
 
 def test_a_load_leaves_no_thread_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from server.weights import pieces
-from server.weights.load import _ToGpu
-from server.weights.pieces import SLOT_BYTES, Held, cut, open_files
+from server.weights.entries import TensorEntry
+from server.weights.load import _staged, _ToGpu
+from server.weights.pieces import SLOT_BYTES, Held, Piece, cut, open_files
 from server.weights.prefetch import Prefetch
 from server.weights.team import Team
 from tests.weights.make import make_plan, make_tensors, write_single
@@ -56,15 +57,35 @@ def test_pieces_go_round_the_rings_of_several_threads(
     into = make_destinations(ODD, wanted)
     flat = {name: tensor.view(-1) for name, tensor in into.items()}
     rings: list[Ring] = []
+    released: list[Piece] = []
+    prefetch = Prefetch((), lambda _: Held())
+    monkeypatch.setattr(prefetch, "release", released.extend)
 
     def make_worker() -> _ToGpu:
         rings.append(Ring())
-        return _ToGpu(flat, rings[-1], Prefetch((), lambda _: Held()))
+        return _ToGpu(flat, rings[-1], prefetch)
 
     with open_files(plan) as descriptors:
         team = Team(make_worker, cut(plan, descriptors), lambda _: None, 4)
         team.start()
         team.wait()
     assert len(rings) == 4
+    assert sum(piece.size_bytes for piece in released) == plan.checkpoint_bytes
     assert all(ring.finished for ring in rings)
     assert all(torch.equal(into[name], tensors[name].to(wanted)) for name in tensors)
+
+
+@pytest.mark.parametrize("stored", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("begin", [0, 8, 63, 64, 4033, 4088, 4096, 2**24 + 40])
+def test_a_buffer_is_filled_where_in_a_cache_line_the_piece_begins(
+    stored: torch.dtype, begin: int
+) -> None:
+    size_bytes = pieces.PIECE_BYTES
+    piece = Piece(0, TensorEntry("a", "?", (), Path("x"), begin, 0), 0, 0, size_bytes)
+    buffer = torch.empty(SLOT_BYTES + 4096, dtype=torch.uint8)
+    buffer = buffer[-buffer.data_ptr() % 4096 :][:SLOT_BYTES]
+    staged = _staged(buffer, piece, stored)
+    apart = (staged.data_ptr() - begin) % 4096
+    assert staged.nbytes == size_bytes
+    assert apart >= 64
+    assert -apart % 64 == begin % 64 % stored.itemsize

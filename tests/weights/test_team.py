@@ -110,6 +110,23 @@ def test_a_batch_is_whole_however_little_one_call_reads(
     assert b"".join(memory) == right
 
 
+def test_a_batch_is_read_by_one_call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each return to Python may wait for the thread that imports."""
+    write_single(tmp_path, make_tensors(ODD))
+    plan, preadv, calls = make_plan(tmp_path, ODD), os.preadv, []
+
+    def counted(descriptor: int, views: list[memoryview], at: int) -> int:
+        calls.append(at)
+        return preadv(descriptor, views, at)
+
+    monkeypatch.setattr(os, "preadv", counted)
+    with open_files(plan) as descriptors:
+        batch = next(batches(cut(plan, descriptors), 10**6))
+        assert len(batch) > 1
+        read_batch(batch, [memoryview(bytearray(piece.size_bytes)) for piece in batch])
+    assert calls == [batch[0].begin]
+
+
 def test_a_batch_that_fails_names_the_tensor_that_does(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
