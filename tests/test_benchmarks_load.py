@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.load import BOOTS, Run, limits
+from benchmarks.load import BOOTS, Found, Run, limits
 
 GIB = 2**30
 
@@ -11,56 +11,73 @@ def make_run(load_s: float, peak: float = 1.0) -> Run:
     return Run(load_s, load_s, load_s, peak * GIB, GIB)
 
 
-def make_warm(**changes: Run) -> dict[str, Run]:
-    kept = {
-        "ours": make_run(1.0, 1.02),
-        "fastsafetensors": make_run(1.01),
-        "ours_touched_unchecked": make_run(1.0),
-        "memcpy_touched": make_run(1.21),
-        "pread_touched": make_run(0.91),
-        "ours_touched": make_run(1.0),
-        "memcpy_touched_checked": make_run(1.21),
-        "ours_mapped_unchecked": make_run(0.1199),
-        "load_file": make_run(0.1),
-        "ours_mapped": make_run(1.199),
-        "load_file_checked": make_run(1.0),
-    }
-    return kept | changes
+WARM = {
+    "ours": make_run(1.0, 1.02),
+    "fastsafetensors": make_run(1.01),
+    "ours_mapped_unchecked": make_run(0.1199),
+    "load_file": make_run(0.1),
+    "ours_mapped": make_run(1.199),
+    "load_file_checked": make_run(1.0),
+}
+COLD = {
+    "ours": make_run(2.0),
+    "fastsafetensors": make_run(2.01),
+    BOOTS[0]: make_run(0.75),
+    BOOTS[1]: make_run(1.0),
+}
+TOUCHED = {
+    "memcpy": 1.21,
+    "memcpy, looked at": 1.21,
+    "pread": 0.72,
+    "ours, reads alone": 1.0,
+    "ours, looked at": 1.0,
+}
 
 
-COLD = {BOOTS[0]: make_run(0.75), BOOTS[1]: make_run(1.0)}
+def missed(found: Found) -> list[str]:
+    return [said for said, holds in limits(found) if not holds]
 
 
 def test_all_limits_hold_at_their_edges() -> None:
-    held = limits(make_warm(), COLD)
-    assert [holds for _, holds in held] == [True] * 8
+    held = limits(Found(WARM, COLD, TOUCHED))
+    assert [holds for _, holds in held] == [True] * 9
 
 
 @pytest.mark.parametrize(
     ("changed", "run"),
     [
         ("fastsafetensors", make_run(1.0)),
-        ("memcpy_touched", make_run(1.19)),
-        ("pread_touched", make_run(0.9)),
-        ("memcpy_touched_checked", make_run(1.19)),
         ("ours", make_run(1.0, 1.03)),
         ("load_file", make_run(0.099)),
         ("load_file_checked", make_run(0.99)),
     ],
 )
-def test_each_limit_is_missed_just_beyond(changed: str, run: Run) -> None:
-    missed = [said for said, holds in limits(make_warm(**{changed: run}), COLD) if not holds]
-    assert len(missed) == 1
+def test_each_limit_of_a_warm_load_is_missed_just_beyond(changed: str, run: Run) -> None:
+    assert len(missed(Found(WARM | {changed: run}, COLD, TOUCHED))) == 1
+
+
+@pytest.mark.parametrize(
+    ("changed", "spent_s"), [("memcpy", 1.19), ("memcpy, looked at", 1.19), ("pread", 0.71)]
+)
+def test_each_limit_of_a_copy_is_missed_just_beyond(changed: str, spent_s: float) -> None:
+    told = missed(Found(WARM, COLD, TOUCHED | {changed: spent_s}))
+    assert len(told) == 1
+    assert told[0].startswith("touched: ")
+
+
+def test_a_loader_that_is_faster_from_the_disk_is_told() -> None:
+    told = missed(Found(WARM, COLD | {"fastsafetensors": make_run(2.0)}, TOUCHED))
+    assert len(told) == 1
+    assert told[0].startswith("cold, ")
 
 
 def test_a_cold_boot_that_gains_less_than_a_quarter_misses() -> None:
-    slow = COLD | {BOOTS[0]: make_run(0.76)}
-    missed = [said for said, holds in limits(make_warm(), slow) if not holds]
-    assert len(missed) == 1
-    assert "24% less" in missed[0]
+    told = missed(Found(WARM, COLD | {BOOTS[0]: make_run(0.76)}, TOUCHED))
+    assert len(told) == 1
+    assert "24% less" in told[0]
 
 
 def test_a_loader_that_is_not_installed_has_no_limit() -> None:
-    warm = make_warm()
-    del warm["fastsafetensors"]
-    assert len(limits(warm, {})) == 6
+    alone = {name: run for name, run in WARM.items() if name != "fastsafetensors"}
+    cold = {name: run for name, run in COLD.items() if name != "fastsafetensors"}
+    assert len(limits(Found(alone, cold, TOUCHED))) == 7
