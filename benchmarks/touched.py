@@ -73,7 +73,7 @@ def _memcpy_checked(source: torch.Tensor, into: torch.Tensor) -> None:
 
 
 def _pread(plan: LoadPlan, into: torch.Tensor) -> None:
-    """Nothing but preadv, page to page: the best that the kernel's copy can do."""
+    """Nothing but preadv, each byte where in a cache line it is in its file: the kernel's best."""
     with open_files(plan) as descriptors:
         steps, begin = [], into.data_ptr()
         for path, descriptor in descriptors.items():
@@ -101,7 +101,7 @@ def _reads(plan: LoadPlan, arena: Arena) -> None:
 
 def _buffer(size_bytes: int) -> torch.Tensor:
     """Memory such as the weights have, as one tensor."""
-    entry = TensorEntry("all", "BF16", (size_bytes // 2,), Path(), 4032, size_bytes // 2 * 2)
+    entry = TensorEntry("all", "BF16", (size_bytes // 2,), Path(), 0, size_bytes // 2 * 2)
     plan = LoadPlan("target", (entry,), {}, "bfloat16")
     return tensors_in(Arena([entry], 2), plan, torch.bfloat16)["all"]
 

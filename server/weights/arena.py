@@ -7,9 +7,7 @@ import mmap
 from collections.abc import Iterable
 
 from server.weights.entries import TensorEntry
-from server.weights.pieces import aliased
-
-_ALIGN_BYTES = 64  # a cache line, and the widest vector
+from server.weights.pieces import LINE_BYTES, aliased
 
 
 class Arena:
@@ -25,9 +23,9 @@ class Arena:
         for entry in entries:
             size_bytes = entry.numel * width_bytes
             if aliased(end, entry.begin):
-                end += _ALIGN_BYTES
+                end += LINE_BYTES
             self._places[entry.name] = (end, size_bytes)
-            end += -(-size_bytes // _ALIGN_BYTES) * _ALIGN_BYTES
+            end += -(-size_bytes // LINE_BYTES) * LINE_BYTES
         try:
             memory = mmap.mmap(-1, max(end, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except OSError as error:

@@ -20,7 +20,8 @@ from server.weights.load_plan import LoadPlan
 # read: where in a page the piece begins does not matter then.
 SLOT_BYTES = 16 * 2**20
 PIECE_BYTES = SLOT_BYTES - 4096
-_PAGE_BYTES, _LINE_BYTES = 4096, 64
+LINE_BYTES = 64  # of a processor's cache, and its widest vector
+_PAGE_BYTES = 4096
 _MOST_VIEWS = 512  # of one read; Linux takes 1,024
 # What a process has open beside its shards: libraries, devices, sockets.
 _OTHER_FILES = 256
@@ -101,7 +102,7 @@ def aliased(address: int, begin: int) -> bool:
     processors then take one for the other. On one of 2022 a read took 3.5 times as long
     (https://sourceware.org/bugzilla/show_bug.cgi?id=30994, apache/opendal issue 3665).
     """
-    return (address - begin) % _PAGE_BYTES < _LINE_BYTES
+    return (address - begin) % _PAGE_BYTES < LINE_BYTES
 
 
 def batches(pieces: Iterable[Piece], most_bytes: int) -> Iterator[tuple[Piece, ...]]:
